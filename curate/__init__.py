@@ -1,0 +1,1 @@
+"""Choose which reasoning traces to fine-tune on: count, yield, select, never cut."""
