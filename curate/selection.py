@@ -1,9 +1,9 @@
 """Which traces are kept, and why the others are not: rules mark, they never filter.
 
-The first reason of ``ledger.REASONS`` that holds is the one a trace gets; a trace with none is kept. So kept + dropped = traces read,
-always. Over-length traces are marked before the choice (**drop, then choose**): no problem is lost because a trace was chosen
-that does not fit. ``choose_first`` is the old way, which loses every problem whose chosen trace is too long although
-another one would have fitted. One window over the problems; a million traces take about a quarter of a second.
+The first reason of ``ledger.REASONS`` that holds is the one a trace gets; a trace with none is kept. So kept + dropped =
+traces read, always. Over-length traces are marked before the choice (**drop, then choose**): no problem is lost because a
+trace was chosen that does not fit. ``choose_first`` is the old way, which loses every problem whose chosen trace is too
+long although another one would have fitted. One window over the problems; a million traces take about a second's quarter.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ Policy = Literal["all", "first", "shortest", "longest", "random"]
 Passing = Literal["known", "not-failed", "finished"]
 
 MOSTLY: Final = 95
-"""Percent of a source's traces that think from which thinking is required of all; at most 100 - MOSTLY: of none (the design's rule)."""
+"""From so many percent of thinking traces a source requires it of all; at 100 - MOSTLY or fewer, of none."""
 
 SHIFT: Final = 1 << 32
-"""Two unsigned 32-bit numbers share one sortable 64-bit key: what is ranked above, the position that breaks ties below."""
+"""Two 32-bit numbers share one sortable 64-bit key: the length in the upper half, the position that breaks ties below."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
     """What decides: the bound in tokens, the policy of choice, which verdicts pass, whether thinking is required.
 
-    ``thinking`` None lets every source decide for itself. ``high`` compares the upper end of an estimate (``tokens_high``,
-    where the ledger has it) with the bound. ``seed`` serves the policy ``random``.
+    ``thinking`` None lets every source decide for itself. ``high`` compares the upper end of an estimate
+    (``tokens_high``, where the ledger has it) with the bound. ``seed`` serves the policy ``random``.
     """
 
     max_tokens: int | None = None
@@ -65,8 +65,8 @@ class Thinking:
 def thinking_required(ledger: pl.DataFrame, meta: Meta, rules: Rules, *, strict: bool = False) -> dict[int, Thinking]:
     """Decide for each source whether its traces must think, from those of its traces that have text.
 
-    At least 95 % think: required. At most 5 %: optional. Between: mixed, which ``strict`` (for ``select``) refuses with the
-    counts and which otherwise requires nothing. ``rules.thinking`` overrides all sources.
+    At least 95 % think: required. At most 5 %: optional. Between: mixed, which ``strict`` (for ``select``) refuses with
+    the counts and which otherwise requires nothing. ``rules.thinking`` overrides all sources.
     """
     counts = (
         ledger.lazy()
@@ -117,7 +117,7 @@ def usable(required: Mapping[int, Thinking]) -> pl.Expr:
 
 
 def allowed(passing: Passing) -> pl.Expr:
-    """Boolean: the verdict lets the trace pass. ``known`` wants true, ``not-failed`` also unknown, ``finished`` asks nothing."""
+    """Boolean: the verdict lets the trace pass. ``known`` wants true, ``not-failed`` no false, ``finished`` asks nothing."""
     if passing == "finished":
         return pl.lit(True)
     return pl.col("passed").fill_null(passing == "not-failed")
@@ -137,7 +137,7 @@ def _thinks(required: Mapping[int, Thinking]) -> pl.Expr:
 def position(ledger: pl.DataFrame) -> npt.NDArray[np.uint64]:
     """Place of each trace in the order of (source, row, item), from 0; the input's own order does not matter.
 
-    Costs one comparison with the previous row where the ledger is in order already, as ``engine.fill`` writes it; else a sort.
+    Costs one comparison with the previous row where the ledger is in order already, as it is written; else a sort.
     """
     at = np.arange(ledger.height, dtype=np.uint64)
     source, row, item = (pl.col(c) for c in ("source", "row", "item"))
@@ -146,9 +146,7 @@ def position(ledger: pl.DataFrame) -> npt.NDArray[np.uint64]:
     )
     if ledger.select(rising.fill_null(True).all()).item():
         return at
-    order = (
-        ledger.select("source", "row", "item").with_columns(at=at).sort("source", "row", "item", maintain_order=True)
-    )
+    order = ledger.select("source", "row", "item").with_columns(at=at).sort("source", "row", "item", maintain_order=True)
     place = np.empty_like(at)
     place[order["at"].to_numpy()] = at
     return place
@@ -157,14 +155,14 @@ def position(ledger: pl.DataFrame) -> npt.NDArray[np.uint64]:
 def mark(ledger: pl.DataFrame, rules: Rules, required: Mapping[int, Thinking]) -> pl.DataFrame:
     """Return the same rows with ``reason`` filled: null = kept, else the first reason of ``REASONS`` that holds.
 
-    Equal lengths: the earliest (source, row, item) is chosen. ``shortest`` and ``longest`` rank by ``tokens - prompt_tokens``, so
-    that a longer prompt does not punish a trace; the bound is compared with ``tokens``. ``random`` is a hash of seed and place,
-    the same on every machine and in every version. ``all`` keeps whatever fits.
+    Equal lengths: the earliest (source, row, item) is chosen. ``shortest`` and ``longest`` rank by ``tokens -
+    prompt_tokens``, so that a longer prompt does not punish a trace; the bound is compared with ``tokens``. ``random`` is a
+    hash of seed and place, the same on every machine and in every version. ``all`` keeps whatever fits.
 
     >>> from curate.ledger import SCHEMA, Meta
-    >>> base = {"source": 0, "item": 0, "problem": "A", "prompt_tokens": 0, "passed": True, "finished": True, "thinking": True}
-    >>> rows = [base | {"row": r, "tokens": t} for r, t in enumerate([9, 7, 12])]
-    >>> ledger = pl.DataFrame(rows, schema=SCHEMA)
+    >>> same = {"source": 0, "item": 0, "problem": "A", "prompt_tokens": 0}
+    >>> good = {"passed": True, "finished": True, "thinking": True}
+    >>> ledger = pl.DataFrame([same | good | {"row": r, "tokens": t} for r, t in enumerate([9, 7, 12])], schema=SCHEMA)
     >>> rules = Rules(max_tokens=10)
     >>> mark(ledger, rules, thinking_required(ledger, Meta(), rules))["reason"].to_list()
     ['not_chosen', None, 'over_length']
@@ -190,8 +188,11 @@ def mark(ledger: pl.DataFrame, rules: Rules, required: Mapping[int, Thinking]) -
     candidate = passing if rules.choose_first else passing & ~over
     key = pl.when(candidate).then(_rank(rules))
     chosen = key == key.min().over("problem")
+    at = position(ledger)
+    if rules.policy == "random":
+        at += _hash(ledger, rules.seed) >> np.uint64(32) << np.uint64(32)
     return (
-        ledger.with_columns(_at=position(ledger))
+        ledger.with_columns(_at=at)
         .with_columns(reason=reason.when(~chosen).then(pl.lit("not_chosen")).otherwise(None).cast(Reason))
         .drop("_at")
     )
@@ -201,8 +202,8 @@ def choose(ledger: pl.DataFrame, meta: Meta, rules: Rules) -> pl.DataFrame:
     """What ``select`` does: refuse what cannot be decided (mixed thinking, no verdicts), then ``mark``."""
     if rules.passing == "known" and ledger.height and verdict_basis(ledger, meta) == "none":
         raise CurateError(
-            "No trace here has a verdict, so none is known to pass. Say --passing finished to accept every finished trace, "
-            "name the column that holds the verdicts with --passed, or compute them with `curate verify`."
+            "No trace here has a verdict, so none is known to pass. "
+            "Say --passing finished to accept every finished trace, name the column that holds the verdicts with --passed, or compute them with `curate verify`."
         )
     return mark(ledger, rules, thinking_required(ledger, meta, rules, strict=True))
 
@@ -217,14 +218,11 @@ def _over(ledger: pl.DataFrame, rules: Rules) -> pl.Expr:
 
 
 def _rank(rules: Rules) -> pl.Expr:
-    """UInt64, unique in the ledger; the smallest of a problem is chosen. Needs the column ``_at`` of ``position``."""
-    at = pl.col("_at")
-    if rules.policy == "first":
-        return at
-    if rules.policy == "random":
-        return _hash(rules.seed) // SHIFT * SHIFT + at
+    """UInt64, unique in the ledger; the smallest of a problem is chosen. Needs ``_at``, the position (or a shuffled one)."""
+    if rules.policy in ("first", "random"):
+        return pl.col("_at")
     length = body().cast(pl.UInt64)
-    return (length if rules.policy == "shortest" else SHIFT - 1 - length) * SHIFT + at
+    return (length if rules.policy == "shortest" else SHIFT - 1 - length) * SHIFT + pl.col("_at")
 
 
 def body() -> pl.Expr:
@@ -232,20 +230,16 @@ def body() -> pl.Expr:
     return (pl.col("tokens").cast(pl.Int64) - pl.col("prompt_tokens").cast(pl.Int64).fill_null(0)).clip(lower_bound=0)
 
 
-def _hash(seed: int) -> pl.Expr:
-    """UInt64 that looks random but depends on seed, source, row and item alone: splitmix64 (Steele, Lea and Flood 2014), chained."""
-
-    def mixed(columns: pl.Series) -> pl.Series:
-        state = np.full(len(columns), seed % (1 << 64), dtype=np.uint64)
-        for name in ("source", "row", "item"):
-            state = splitmix64(state ^ columns.struct.field(name).cast(pl.UInt64).to_numpy())
-        return pl.Series(state, dtype=pl.UInt64)
-
-    return pl.struct("source", "row", "item").map_batches(mixed, return_dtype=pl.UInt64)
+def _hash(ledger: pl.DataFrame, seed: int) -> npt.NDArray[np.uint64]:
+    """A number that looks random and depends on seed, source, row and item alone: splitmix64, chained over the four."""
+    state = np.full(ledger.height, seed % (1 << 64), dtype=np.uint64)
+    for name in ("source", "row", "item"):
+        state = splitmix64(state ^ ledger[name].cast(pl.UInt64).to_numpy())
+    return state
 
 
 def splitmix64(state: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """The next output of splitmix64 for each state; arithmetic modulo 2**64.
+    """The next output of splitmix64 (Steele, Lea and Flood 2014) for each state; arithmetic modulo 2**64.
 
     >>> hex(splitmix64(np.zeros(1, np.uint64))[0])
     '0xe220a8397b1dcdaf'
