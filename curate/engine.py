@@ -1,0 +1,357 @@
+"""Three steps over shards: decide (map, reads text), settle (reduce, no text), copy (map, reads the text of kept rows).
+
+``decide`` turns a batch of source rows into a part of the ledger and needs nothing but that batch, so it may run anywhere and in any
+order. ``settle`` joins the parts into one ledger. ``copy`` walks only the stretches of rows that hold kept traces. A few batches of
+eight megabytes are in memory at a time, whatever the size of the file.
+"""
+
+from __future__ import annotations
+
+import collections
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from curate import layout, thinking, values
+from curate.errors import CurateError
+from curate.layout import Columns, Layout
+from curate.ledger import OPTIONAL, SCHEMA, Meta, check
+from curate.skew import order_labels
+from curate.sources import Table, Task
+from curate.tokens import Counter
+
+PROBE_ROWS: Final = 100
+WORKERS: Final = max(1, min(4, os.cpu_count() or 1))
+Progress = Callable[[int], object]
+
+_In, _Out = TypeVar("_In"), TypeVar("_Out")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """One SOURCE ready to be read: its rows, how they become traces, and what is known of it."""
+
+    table: Table
+    layout: Layout
+    basis: str = "verdict"
+    rating: bool = False
+    revision: str | None = None
+    licence: str | None = None
+    labels: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return self.table.name
+
+
+def open_source(table: Table, named: Columns, **known: Any) -> Source:
+    """Find a table's layout from its schema and its first rows.
+
+    Raises:
+        CurateError: no rows, or columns that cannot be told apart (see ``layout.find``).
+    """
+    schema = pl.DataFrame(pl.from_arrow(table.schema.empty_table())).schema
+    found = layout.find(schema, named, _probe(table), where=table.name)
+    rated = found.roles.get("difficulty")
+    rating = rated is not None and any(w in values.RATINGS for w in rated.text.replace(".", " ").split())
+    basis = known.pop("basis", None) or ("verdict" if "passed" in found.roles else "none")
+    return Source(table=table, layout=found, rating=known.pop("rating", rating), basis=basis, **known)
+
+
+def _probe(table: Table) -> pl.DataFrame:
+    flat = [f.name for f in table.schema if pa.types.is_nested(f.type)]
+    for task in table.tasks if flat else ():
+        for batch in task.read(flat):
+            return pl.DataFrame(pl.from_arrow(batch.data.slice(0, PROBE_ROWS)))
+    return pl.DataFrame()
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of the ledger with what is counted beside it."""
+
+    ledger: pl.DataFrame
+    finishes: collections.Counter[str]
+    empty_rows: int = 0
+    left_out: int = 0
+
+
+def decide(rows: pl.DataFrame, numbers: np.ndarray[Any, Any], source: Source, counter: Counter, *, details: bool = False) -> Part:
+    """Facts of a batch of source rows, one ledger row per trace; pure, and needs no other batch.
+
+    Args:
+        rows: source rows with the layout's columns.
+        numbers: the number of each of these rows in its source.
+        details: also prompt, reasoning and answer apart, and control text.
+    """
+    one = layout.traces(rows, source.layout)
+    number = pl.Series("row", numbers.astype(np.uint32)) if len(numbers) == 0 or numbers[-1] < 2**32 else pl.Series("row", numbers)
+    first = int(numbers[0]) if len(numbers) else 0
+    text, prompt = one["trace"], one["prompt"]
+    shape = thinking.structure(text, prompt)
+    by_itself = thinking.finish(one["finish"]) if "finish" in one.columns else None
+    finished = shape["finished"] if by_itself is None else shape["finished"] & by_itself.fill_null(True)
+    wanted = [c for c in ("trace", "prompt", "context") if c in one.columns]
+    frame = one.select(wanted)
+    if details:
+        frame = frame.with_columns(thinking.split(text, opened=thinking.opens(prompt)))
+    counted = _column_tokens(one, source) if "tokens" in one.columns else counter.count(frame)
+    ident = values.problem_id(one["problem"]) if "problem" in one.columns else values.prompt_id(prompt)
+    part = pl.DataFrame(
+        {
+            "row": number.gather(one["row"]),
+            "item": one["item"],
+            "problem": ident,
+            "passed": _verdict(one, source, first),
+            "finished": finished,
+            "thinking": shape["thinking"],
+        }
+    ).with_columns(counted)
+    part = part.with_columns(_difficulty(one, source))
+    flags = shape["flags"]
+    if details:
+        control = thinking.control_text(text)
+        flags = flags | (control.cast(pl.UInt16) * thinking.CONTROL_TEXT)
+    if "render" in part.columns:
+        flags = flags | (part["render"].cast(pl.UInt16).fill_null(0) * thinking.RENDER)
+        part = part.drop("render")
+    part = part.with_columns(flags.alias("flags"))
+    if "group" in one.columns:
+        part = part.with_columns(_group(one["group"]))
+    if "aliases" in one.columns:
+        part = part.with_columns(one["aliases"].cast(pl.List(pl.String)).alias("aliases"))
+    return Part(part, _finishes(one, by_itself))
+
+
+def _verdict(one: pl.DataFrame, source: Source, first: int) -> pl.Series:
+    if "passed" not in one.columns:
+        return pl.Series("passed", [None], dtype=pl.Boolean).new_from_index(0, one.height)
+    ref = source.layout.roles["passed"]
+    return values.verdict(one["passed"], first_row=first, where=source.name, column=ref.text)
+
+
+def _difficulty(one: pl.DataFrame, source: Source) -> list[pl.Series]:
+    if "difficulty" not in one.columns:
+        return [pl.Series("difficulty", [None], dtype=pl.Float64).new_from_index(0, one.height)]
+    number, words = values.difficulty(one["difficulty"], rating=source.rating)
+    return [number.alias("difficulty"), *([words.alias("label")] if words is not None else [])]
+
+
+def _column_tokens(one: pl.DataFrame, source: Source) -> pl.DataFrame:
+    raw, text = one["tokens"], source.layout.roles["tokens"].text
+    if raw.dtype.is_nested() or not (raw.dtype.is_numeric() or raw.dtype == pl.String):
+        raise CurateError(f"--tokens {text}: {source.name} holds {raw.dtype} there, not counts.")
+    counts = raw.cast(pl.UInt32, strict=False)
+    has_text = one["trace"].str.contains(r"\S").fill_null(False)
+    missing = (counts.is_null() & has_text).sum()
+    if missing:
+        raise CurateError(f"--tokens {text}: {missing} traces of {source.name} have no count there. Count them with --tokenizer instead.")
+    tokens = pl.DataFrame({"c": counts, "t": has_text}).select(pl.when("t").then("c"))["c"]
+    return pl.DataFrame({"tokens": tokens, "prompt_tokens": pl.Series([0], dtype=pl.UInt32).new_from_index(0, len(tokens))})
+
+
+def _group(raw: pl.Series) -> pl.Series:
+    if isinstance(raw.dtype, pl.List):
+        return raw.cast(pl.List(pl.String)).list.join(layout.SPAN).alias("group")
+    return raw.cast(pl.String).alias("group")
+
+
+def _finishes(one: pl.DataFrame, by_itself: pl.Series | None) -> collections.Counter[str]:
+    if by_itself is None:
+        return collections.Counter()
+    cut = one["finish"].filter(~by_itself.fill_null(True)).cast(pl.String)
+    return collections.Counter(dict(cut.value_counts().iter_rows()))
+
+
+# --- fill --------------------------------------------------------------------------------------------------------------------------
+
+
+def fill(
+    sources: Sequence[Source],
+    counter: Counter,
+    *,
+    details: bool = False,
+    sample: int | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> tuple[pl.DataFrame, Meta]:
+    """The ledger of some sources, in the order (source, row, item), and what rows cannot say.
+
+    Args:
+        counter: counts tokens, see ``tokens.Counter``.
+        details: lengths of prompt, reasoning and answer apart, and control text (reads the text twice more).
+        sample: that many source rows of each source, drawn at random by ``seed``.
+        progress: called with the number of rows done.
+    """
+    frames, described = [], []
+    for i, source in enumerate(sources):
+        chosen = _draw(source.table.rows, sample, seed)
+
+        def work(task: Task, source: Source = source, chosen: np.ndarray[Any, Any] | None = chosen) -> list[Part]:
+            return [decide(r, n, source, counter, details=details) for r, n in _batches(task, source.layout.columns, chosen)]
+
+        tasks = source.table.tasks if chosen is None else tuple(t for t in source.table.tasks if _within(chosen, t))
+        parts = []
+        for done, found in zip(tasks, mapped(work, tasks), strict=True):
+            parts += found
+            if progress is not None:
+                progress(done.rows)
+        frame = _concat([p.ledger for p in parts], source, counter, details=details)
+        frames.append(frame.with_columns(source=pl.lit(i, dtype=pl.UInt16)))
+        finishes = sum((p.finishes for p in parts), collections.Counter())
+        described.append(_described(source, frame, finishes, chosen))
+    ledger = pl.concat(frames, how="diagonal_relaxed") if frames else pl.DataFrame(schema=SCHEMA)
+    return settle(ledger, sources, described, counter)
+
+
+def _batches(task: Task, columns: list[str], chosen: np.ndarray[Any, Any] | None) -> Iterator[tuple[pl.DataFrame, np.ndarray[Any, Any]]]:
+    for batch in task.read(columns):
+        frame = pl.DataFrame(pl.from_arrow(batch.data))
+        numbers = np.arange(batch.row, batch.row + frame.height, dtype=np.uint64)
+        if chosen is not None:
+            mine = chosen[np.searchsorted(chosen, batch.row) : np.searchsorted(chosen, batch.row + frame.height)]
+            frame, numbers = frame[(mine - batch.row).tolist()], mine.astype(np.uint64)
+        if frame.height:
+            yield frame, numbers
+
+
+def _draw(rows: int, sample: int | None, seed: int) -> np.ndarray[Any, Any] | None:
+    if sample is None or sample >= rows:
+        return None
+    return np.sort(np.random.Generator(np.random.PCG64(seed)).choice(rows, sample, replace=False))
+
+
+def _within(chosen: np.ndarray[Any, Any], task: Task) -> bool:
+    return bool(np.searchsorted(chosen, task.row) < np.searchsorted(chosen, task.row + task.rows))
+
+
+def mapped(work: Callable[[_In], _Out], tasks: Iterable[_In], *, workers: int = WORKERS) -> Iterator[_Out]:
+    """Results in order, a few tasks in flight: memory stays flat however many tasks there are."""
+    waiting: collections.deque[Future[_Out]] = collections.deque()
+    with ThreadPoolExecutor(workers) as pool:
+        try:
+            for task in tasks:
+                waiting.append(pool.submit(work, task))
+                if len(waiting) > workers:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for later in waiting:
+                later.cancel()
+
+
+def _concat(parts: list[pl.DataFrame], source: Source, counter: Counter, *, details: bool) -> pl.DataFrame:
+    if parts:
+        return pl.concat(parts, how="diagonal_relaxed")
+    nothing = pl.DataFrame(pl.from_arrow(source.table.schema.empty_table())).select(source.layout.columns)
+    return decide(nothing, np.array([], dtype=np.uint64), source, counter, details=details).ledger
+
+
+def _described(
+    source: Source, frame: pl.DataFrame, finishes: collections.Counter[str], chosen: np.ndarray[Any, Any] | None
+) -> dict[str, Any]:
+    known = frame["passed"].null_count() < frame.height
+    basis = source.basis if source.basis in ("prefiltered", "proxy") or known else "none"
+    rows = source.table.rows if chosen is None else len(chosen)
+    return {
+        "name": source.name,
+        "files": [{"path": f.name, "bytes": f.stat().st_size} for f in source.table.files],
+        "rows": rows + len(source.table.bad_lines),
+        "table_rows": source.table.rows,
+        "revision": source.revision,
+        "licence": source.licence,
+        "mapping": source.layout.described(),
+        "basis": basis,
+        "bad_lines": list(source.table.bad_lines),
+        "excluded_rows": rows - frame["row"].n_unique() if "where" in source.layout.roles else 0,
+        "finish": dict(sorted(finishes.items(), key=lambda kv: (-kv[1], kv[0]))),
+        "notes": list(source.notes),
+        **source.facts,
+    }
+
+
+def settle(ledger: pl.DataFrame, sources: Sequence[Source], described: list[dict[str, Any]], counter: Counter) -> tuple[pl.DataFrame, Meta]:
+    """One ledger from its parts: aliases folded, words of difficulty in order, columns as the contract has them."""
+    if "aliases" in ledger.columns:
+        ledger = fold_aliases(ledger)
+    labels: tuple[str, ...] = ()
+    if "label" in ledger.columns:
+        given = next((s.labels for s in sources if s.labels), ())
+        order = {w: float(i) for i, w in enumerate(given, 1)} or order_labels(ledger["label"].drop_nulls().unique().sort().to_list())
+        labels = tuple(sorted(order, key=order.__getitem__))
+        ranked = pl.col("label").replace_strict(order, default=None, return_dtype=pl.Float64)
+        ledger = ledger.with_columns(difficulty=pl.coalesce(ranked, "difficulty"))
+    want = [c for c in (*SCHEMA, *OPTIONAL) if c in ledger.columns]
+    ledger = ledger.select(want).with_columns(pl.lit(None, dtype=SCHEMA["reason"]).alias("reason"))
+    first = [c for c in SCHEMA if c in ledger.columns]
+    ledger = check(ledger.select(*first, *(c for c in OPTIONAL if c in ledger.columns)))
+    by = sources[0].layout.roles["tokens"].text if sources and "tokens" in sources[0].layout.roles else counter.by
+    column = bool(sources) and "tokens" in sources[0].layout.roles
+    tokens = {
+        "basis": "column" if column else counter.basis,
+        "by": by,
+        "count": counter.kind,
+        "low": 1.0 if column else counter.low,
+        "high": 1.0 if column else counter.high,
+        "checked": not column and counter.checked,
+    }
+    bad = sum(len(s.table.bad_lines) for s in sources)
+    return ledger, Meta(sources=tuple(described), tokens=tokens, bad_lines=bad, labels=labels)
+
+
+def fold_aliases(ledger: pl.DataFrame) -> pl.DataFrame:
+    """Give problems that name each other as aliases one id: the smallest of their connected group."""
+    pairs = ledger.select("problem", "aliases").explode("aliases").drop_nulls().unique().sort("problem", "aliases")
+    parent: dict[str, str] = {}
+
+    def root(x: str) -> str:
+        while parent.setdefault(x, x) != x:
+            parent[x] = parent[parent[x]]
+            x = parent[x]
+        return x
+
+    for a, b in pairs.iter_rows():
+        low, high = sorted((root(a), root(b)))
+        parent[high] = low
+    return ledger.with_columns(problem=pl.col("problem").replace({x: root(x) for x in list(parent)})).drop("aliases")
+
+
+# --- copy --------------------------------------------------------------------------------------------------------------------------
+
+
+def copy(source: Source, kept: pl.DataFrame, transform: Callable[[pl.DataFrame, pa.RecordBatch], pa.Table]) -> Iterator[pa.Table]:
+    """The kept traces of one source as tables in the source's order, with their text.
+
+    Args:
+        kept: ledger rows of this source, sorted by row and item.
+        transform: makes output rows of some ledger rows (with ``at``, the row within the batch) and the batch of source rows.
+    """
+    numbers = kept["row"].to_numpy().astype(np.uint64)
+
+    def work(task: Task) -> list[pa.Table]:
+        out = []
+        for batch in task.read(None):
+            lo, hi = np.searchsorted(numbers, [batch.row, batch.row + batch.data.num_rows])
+            if lo < hi:
+                mine = kept[int(lo) : int(hi)].with_columns(at=(pl.col("row").cast(pl.Int64) - batch.row))
+                out.append(transform(mine, batch.data))
+        return out
+
+    for tables in mapped(work, [t for t in source.table.tasks if _within(numbers, t)]):
+        yield from tables
+
+
+def digest_of(*parts: object) -> str:
+    """A short hash of any JSON-able facts, for names of cached parts."""
+    return hashlib.blake2b(json.dumps(parts, sort_keys=True, default=str).encode(), digest_size=16).hexdigest()

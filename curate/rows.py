@@ -1,0 +1,401 @@
+"""Rows of JSON lines, JSON and CSV as Arrow, with one type a column whatever the rows disagree on.
+
+Types are merged over all rows before any is converted: a column that is a number here and text there is text; one that is text here
+and a list there is JSON text; a field that appears late is null before. Lines are parsed by orjson; what it refuses (NaN, integers
+beyond 64 bits) goes to the standard parser; what both refuse is a bad line, named by its number.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+import orjson
+import polars as pl
+import pyarrow as pa
+import zstandard
+
+from curate.errors import CurateError
+
+BLOCK_BYTES: Final = 8 << 20
+MAX_LINE: Final = 1 << 30
+"""A longer line is refused: no trace is a gibibyte long, but a decompression bomb is."""
+
+MAX_DEPTH: Final = 32
+MAX_FIELDS: Final = 512
+"""Records nested deeper or wider than this are kept as JSON text: they are maps, not columns."""
+
+EXACT: Final = 1 << 53
+BOM: Final = b"\xef\xbb\xbf"
+
+Kind = Any
+"""``None`` (only nulls), a word (``bool int big uint float str mixed``), ``["list", kind]`` or ``{name: kind}``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Whole lines of a file: byte offset and length, number of the first line (from 1), first row and number of rows."""
+
+    offset: int
+    size: int
+    line: int
+    row: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    schema: pa.Schema
+    rows: int
+    blocks: tuple[Block, ...]
+    bad: dict[int, str]
+
+
+def open_bytes(path: Path) -> BinaryIO:
+    """A file for reading, unpacked on the way when its name ends in .gz or .zst (joined members are read as one)."""
+    if path.name.endswith(".gz"):
+        return gzip.open(path, "rb")  # type: ignore[return-value]
+    if path.name.endswith(".zst"):
+        reader = zstandard.ZstdDecompressor().stream_reader(path.open("rb"), read_across_frames=True, closefd=True)
+        return io.BufferedReader(reader, 1 << 20)  # type: ignore[arg-type]
+    return path.open("rb", buffering=1 << 20)
+
+
+def packed(path: Path) -> bool:
+    return path.name.endswith((".gz", ".zst"))
+
+
+def _lines(path: Path, file: BinaryIO) -> Iterator[bytes]:
+    try:
+        while line := file.readline(MAX_LINE + 1):
+            if len(line) > MAX_LINE:
+                raise CurateError(f"{path} has a line of over {MAX_LINE:,} bytes; no trace is that long. Is it JSON lines at all?")
+            yield line
+    except (gzip.BadGzipFile, EOFError, zstandard.ZstdError) as e:
+        raise CurateError(f"{path} cannot be unpacked: it is damaged or cut short ({e}). Copy or download it again.") from None
+
+
+def scan_lines(path: Path, *, skip_bad_rows: bool) -> Lines:
+    """Read all lines once for their types and places.
+
+    Raises:
+        CurateError: at the first line that is no JSON object, unless bad lines are to be skipped.
+    """
+    kind: Kind = {}
+    blocks: list[Block] = []
+    bad: dict[int, str] = {}
+    offset = start = rows_before = n = 0
+    first_line, at = 1, 0
+    with open_bytes(path) as file:
+        for at, line in enumerate(_lines(path, file), 1):
+            offset += len(line)
+            row = parse_line(line, first=at == 1)
+            if isinstance(row, str):
+                if not skip_bad_rows:
+                    raise CurateError(f"{path} line {at}: {row}. Mend the line, or use --skip-bad-rows to leave such lines out.")
+                bad[at] = row
+            elif row is not None:
+                kind = merge(kind, {k: kind_of(v) for k, v in row.items()})
+                n += 1
+            if offset - start >= BLOCK_BYTES:
+                blocks.append(Block(start, offset - start, first_line, rows_before, n - rows_before))
+                start, first_line, rows_before = offset, at + 1, n
+    if offset > start:
+        blocks.append(Block(start, offset - start, first_line, rows_before, n - rows_before))
+    if packed(path) and blocks:
+        blocks = [Block(0, offset, 1, 0, n)]
+    return Lines(_schema(kind), n, tuple(blocks), bad)
+
+
+def parse_line(line: bytes, *, first: bool = False) -> dict[str, Any] | str | None:
+    """One line: its object, what is wrong with it (text), or None for a blank line."""
+    if first:
+        line = line.removeprefix(BOM)
+    try:
+        value = orjson.loads(line)
+    except ValueError as e:
+        if not line.strip():
+            return None
+        value = _second_try(line, e)
+        if isinstance(value, _Fault):
+            return value.text
+    if not isinstance(value, dict):
+        return f"holds {_word(value)}, not an object with columns"
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class _Fault:
+    text: str
+
+
+def _second_try(line: bytes, why: ValueError) -> Any:
+    """What orjson refuses and the standard parser takes (NaN, Infinity, long integers), or what is wrong."""
+    try:
+        text = line.decode()
+    except UnicodeDecodeError as e:
+        return _Fault(f"the byte 0x{line[e.start]:02X} at byte {e.start + 1} of the line is not UTF-8")
+    try:
+        value = json.loads(text)
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return _Fault("holds half of a surrogate pair, which is no character")
+    except RecursionError:
+        return _Fault("is nested too deeply")
+    except ValueError as e:
+        if isinstance(e, json.JSONDecodeError):
+            return _Fault(f"is not valid JSON ({e.msg}, column {e.colno})")
+        return _Fault(f"is not valid JSON ({why})")
+    return value
+
+
+def _word(value: Any) -> str:
+    words = {list: "a list", str: "text", bool: "true or false", type(None): "null"}
+    return words.get(type(value), "a number")
+
+
+def read_block(path: Path, block: Block) -> Iterator[list[dict[str, Any]]]:
+    """The good rows of a block, a few megabytes at a time; lines found bad at the first reading are passed over again."""
+    with open_bytes(path) as file:
+        if block.offset:
+            file.seek(block.offset)
+        left, size, out = block.size, 0, []
+        for at, line in enumerate(_lines(path, file), block.line):
+            left -= len(line)
+            row = parse_line(line, first=at == 1)
+            if isinstance(row, dict):
+                out.append(row)
+                size += len(line)
+            if size >= BLOCK_BYTES:
+                yield out
+                out, size = [], 0
+            if left <= 0:
+                break
+        if out:
+            yield out
+
+
+# --- types -------------------------------------------------------------------------------------------------------------------------
+
+
+def kind_of(value: Any, depth: int = 0) -> Kind:
+    """The type of one JSON value."""
+    if value is None or isinstance(value, bool):
+        return None if value is None else "bool"
+    if isinstance(value, str):
+        return "str"
+    if isinstance(value, int):
+        if -EXACT <= value <= EXACT:
+            return "int"
+        return "big" if -(2**63) <= value < 2**63 else "uint" if 0 <= value < 2**64 else "mixed"
+    if isinstance(value, float):
+        return "float"
+    if depth >= MAX_DEPTH:
+        return "mixed"
+    if isinstance(value, list):
+        inner: Kind = None
+        for v in value:
+            inner = merge(inner, kind_of(v, depth + 1))
+        return ["list", inner]
+    if len(value) > MAX_FIELDS:
+        return "mixed"
+    return {k: kind_of(v, depth + 1) for k, v in value.items()}
+
+
+_WIDER: Final = {
+    frozenset(("int", "float")): "float",
+    frozenset(("int", "big")): "big",
+}
+
+
+def merge(a: Kind, b: Kind) -> Kind:
+    """The type that holds both: the wider number, the union of fields, text where they have nothing in common.
+
+    >>> merge("int", "float"), merge("int", "str"), merge({"a": "int"}, {"b": None})
+    ('float', 'mixed', {'a': 'int', 'b': None})
+    """
+    if a == b or b is None:
+        return a
+    if a is None:
+        return b
+    if isinstance(a, dict) and isinstance(b, dict):
+        if a.keys() == b.keys() and all(a[k] == b[k] or b[k] is None for k in b):
+            return a
+        both = {k: merge(a.get(k), b.get(k)) for k in (*a, *(k for k in b if k not in a))}
+        return both if len(both) <= MAX_FIELDS else "mixed"
+    if isinstance(a, list) and isinstance(b, list):
+        return ["list", merge(a[1], b[1])]
+    if isinstance(a, str) and isinstance(b, str):
+        return _WIDER.get(frozenset((a, b)), "mixed")
+    return "mixed"
+
+
+def _arrow_type(kind: Kind) -> pa.DataType:
+    if isinstance(kind, dict):
+        return pa.struct([pa.field(k, _arrow_type(v)) for k, v in kind.items()]) if kind else pa.string()
+    if isinstance(kind, list):
+        return pa.list_(_arrow_type(kind[1]))
+    simple = {None: pa.null(), "bool": pa.bool_(), "int": pa.int64(), "big": pa.int64(), "uint": pa.uint64(), "float": pa.float64()}
+    return simple.get(kind, pa.string())
+
+
+def _schema(kind: Kind) -> pa.Schema:
+    return pa.schema([pa.field(k, _arrow_type(v)) for k, v in (kind if isinstance(kind, dict) else {}).items()])
+
+
+def schema_of(items: Iterable[dict[str, Any]]) -> pa.Schema:
+    kind: Kind = {}
+    for item in items:
+        kind = merge(kind, {k: kind_of(v) for k, v in item.items()})
+    return _schema(kind)
+
+
+def to_arrow(items: Sequence[dict[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
+    """Rows as Arrow of exactly these types."""
+    return pa.RecordBatch.from_arrays([_column([r.get(f.name) for r in items], f.type) for f in schema], schema=schema)
+
+
+def _column(values: list[Any], dtype: pa.DataType) -> pa.Array:
+    try:
+        return pa.array(values, dtype)
+    except (pa.ArrowException, TypeError, OverflowError):
+        return pa.array([_fit(v, dtype) for v in values], dtype)
+
+
+def _fit(value: Any, dtype: pa.DataType) -> Any:
+    """A value in the shape of a type that was merged from several: text where the type is text."""
+    if value is None or pa.types.is_null(dtype):
+        return None
+    if pa.types.is_string(dtype) or pa.types.is_large_string(dtype):
+        return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    if pa.types.is_struct(dtype):
+        return {f.name: _fit(value.get(f.name), f.type) for f in dtype}
+    if pa.types.is_list(dtype) or pa.types.is_large_list(dtype):
+        return [_fit(v, dtype.value_type) for v in value]
+    return float(value) if pa.types.is_floating(dtype) else value
+
+
+def unify(schemas: Sequence[pa.Schema], names: Sequence[str]) -> pa.Schema:
+    """One schema for several files: the wider number, the union of fields, JSON text where types have nothing in common."""
+    del names
+    if all(s.equals(schemas[0]) for s in schemas):
+        return schemas[0] if schemas else pa.schema([])
+    types: dict[str, pa.DataType] = {}
+    for schema in schemas:
+        for f in schema:
+            types[f.name] = f.type if f.name not in types else _wider(types[f.name], f.type)
+    return pa.schema(list(types.items()))
+
+
+def _wider(a: pa.DataType, b: pa.DataType) -> pa.DataType:
+    if a.equals(b):
+        return a
+    a, b = (t.value_type if pa.types.is_dictionary(t) else t for t in (a, b))
+    try:
+        both = [pa.schema([("c", t)]) for t in (a, b)]
+        return pa.unify_schemas(both, promote_options="permissive").field("c").type
+    except pa.ArrowException:
+        return pa.string()
+
+
+def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """A batch with exactly this schema: columns in order, missing ones null, types widened."""
+    if batch.schema.equals(schema):
+        return batch
+    out = []
+    for f in schema:
+        at = batch.schema.get_field_index(f.name)
+        if at < 0:
+            out.append(pa.nulls(batch.num_rows, f.type))
+            continue
+        column = batch.column(at)
+        out.append(column if column.type.equals(f.type) else _cast(column, f.type))
+    return pa.RecordBatch.from_arrays(out, schema=schema)
+
+
+def _cast(column: pa.Array, dtype: pa.DataType) -> pa.Array:
+    try:
+        if pa.types.is_nested(dtype) or pa.types.is_nested(column.type):
+            raise pa.ArrowInvalid("by value")
+        return column.cast(dtype)
+    except (pa.ArrowException, TypeError):
+        return pa.array([_fit(v, dtype) for v in column.to_pylist()], dtype)
+
+
+# --- JSON and CSV --------------------------------------------------------------------------------------------------------------------
+
+
+def read_json(path: Path) -> list[dict[str, Any]] | None:
+    """Rows of a JSON document: an array, an object keyed by problem, an object with one list, or one record.
+
+    None when the file holds JSON lines after all. Held in memory as a whole.
+    """
+    with open_bytes(path) as file:
+        data = b"".join(_lines(path, file)).removeprefix(BOM)
+    try:
+        value = orjson.loads(data)
+    except ValueError as e:
+        head = data.lstrip().split(b"\n", 1)[0]
+        if data.lstrip()[:1] == b"{" and isinstance(parse_line(head), dict):
+            return None
+        value = _second_try(data, e)
+        if isinstance(value, _Fault):
+            raise CurateError(f"{path}: the file {value.text}.") from None
+    return _records(path, value)
+
+
+def _records(path: Path, value: Any) -> list[dict[str, Any]]:
+    if isinstance(value, list):
+        bad = next((i for i, v in enumerate(value) if not isinstance(v, dict)), None)
+        if bad is not None:
+            raise CurateError(f"{path}: item {bad} of the list is {_word(value[bad])}, not an object with columns.")
+        return value
+    if not isinstance(value, dict):
+        raise CurateError(f"{path} holds {_word(value)}, not rows.")
+    lists = {k: v for k, v in value.items() if isinstance(v, list) and v and all(isinstance(i, dict) for i in v)}
+    if len(lists) == 1:
+        return next(iter(lists.values()))
+    if len(lists) > 1:
+        raise CurateError(f"{path} holds several lists of rows: {', '.join(lists)}. Keep one in a file of its own.")
+    if value and all(isinstance(v, dict) for v in value.values()):
+        name = "key" if any("problem" in v for v in value.values()) else "problem"
+        return [{name: k, **v} for k, v in value.items()]
+    return [value]
+
+
+def rough_size(path: Path) -> int:
+    return path.stat().st_size * (5 if packed(path) else 1)
+
+
+def read_csv(path: Path) -> pl.DataFrame:
+    """A CSV file with a header, held in memory as a whole; types are inferred from all rows."""
+    with open_bytes(path) as file:
+        data = b"".join(_lines(path, file))
+    if not data.strip():
+        raise CurateError(f"{path} is empty: it has not even a header.")
+    try:
+        return pl.read_csv(io.BytesIO(data), infer_schema_length=None)
+    except Exception as e:
+        if not isinstance(e, pl.exceptions.PolarsError):
+            raise
+        raise CurateError(f"{path} {_csv_fault(data, e)}") from None
+
+
+def _csv_fault(data: bytes, why: Exception) -> str:
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as e:
+        line = data.count(b"\n", 0, e.start) + 1
+        return f"line {line}: the byte 0x{data[e.start]:02X} is not UTF-8."
+    reader = csv.reader(io.StringIO(text, newline=""))
+    width = len(next(reader, []))
+    for record in reader:
+        if record and len(record) != width:
+            return f"line {reader.line_num} has {len(record)} fields, the header has {width}."
+    return f"cannot be read as CSV: {str(why).strip().splitlines()[0]}"

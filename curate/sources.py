@@ -1,0 +1,270 @@
+"""Where rows come from: files of many formats as numbered batches of whole rows, flat in memory.
+
+Every format becomes the same thing: ``Table`` with a schema, a row count and tasks; a task reads one stretch of rows (a Parquet row
+group, a block of JSON lines) and yields Arrow batches of a few megabytes with the number of their first row. Row numbers run over the
+files of a source sorted by path, so a ledger row finds its text again. Parquet costs nothing beyond its decoding; JSON lines are
+read twice, because a type is known only when the last line has been seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from curate import rows
+from curate.errors import CurateError
+
+BATCH_BYTES: Final = 8 << 20
+"""Decoded text of a batch: enough to hide the cost of a call, small enough that a few in flight do not matter."""
+
+DATA: Final = (".parquet", ".jsonl", ".ndjson", ".json", ".csv", ".arrow")
+PACKED: Final = (".gz", ".zst")
+LEDGER_KEY: Final = b"curate"
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Whole source rows and the number of the first of them."""
+
+    row: int
+    data: pa.RecordBatch
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A stretch of rows of one file that can be read by itself, in any order and by any worker."""
+
+    file: str
+    row: int
+    rows: int
+    read: Callable[[Sequence[str] | None], Iterator[Batch]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """One SOURCE as it lies on disk."""
+
+    name: str
+    files: tuple[Path, ...]
+    schema: pa.Schema
+    rows: int
+    tasks: tuple[Task, ...]
+    bad_lines: tuple[str, ...] = ()
+    metadata: dict[bytes, bytes] | None = None
+
+    @property
+    def bytes(self) -> int:
+        return sum(f.stat().st_size for f in self.files if f.exists())
+
+
+def kind(path: Path) -> str | None:
+    """``parquet``, ``jsonl``, ``json``, ``csv``, ``arrow``, or None for a file that holds no data we read."""
+    name = path.name.lower()
+    for pack in PACKED:
+        if name.endswith(pack) and not name.endswith((".parquet" + pack, ".arrow" + pack)):
+            name = name.removesuffix(pack)
+    ending = next((e for e in DATA if name.endswith(e)), None)
+    return None if ending is None else ending[1:].replace("ndjson", "jsonl")
+
+
+def open_table(name: str, files: Sequence[Path], *, skip_bad_rows: bool = False, split: str = "train") -> Table:
+    """Open files as one table. Reads footers of Parquet, and JSON lines once for their types.
+
+    Raises:
+        CurateError: a file is missing, empty of data, cut short or broken; the sentence names file and line.
+    """
+    parts = [_open_file(f, skip_bad_rows=skip_bad_rows) for f in files]
+    broken = [p for p in parts if isinstance(p, CurateError)]
+    if broken:
+        raise CurateError(" ".join(str(e) for e in broken[:5]) + (f" And {len(broken) - 5} more files." if len(broken) > 5 else ""))
+    good = [p for p in parts if isinstance(p, Table)]
+    schema = rows.unify([p.schema for p in good], [str(p.files[0]) for p in good])
+    tasks, at = [], 0
+    for part in good:
+        for task in part.tasks:
+            tasks.append(_shifted(task, at, schema))
+        at += part.rows
+    metadata = good[0].metadata if len(good) == 1 else None
+    bad = tuple(b for p in good for b in p.bad_lines)
+    return Table(name=name, files=tuple(files), schema=schema, rows=at, tasks=tuple(tasks), bad_lines=bad, metadata=metadata)
+
+
+def _shifted(task: Task, at: int, schema: pa.Schema) -> Task:
+    """The same stretch, numbered over the pool and with the pool's types."""
+
+    def read(columns: Sequence[str] | None) -> Iterator[Batch]:
+        want = schema if columns is None else pa.schema([schema.field(c) for c in columns])
+        for batch in task.read(columns):
+            yield Batch(batch.row + at, rows.conform(batch.data, want))
+
+    return Task(task.file, task.row + at, task.rows, read)
+
+
+def _open_file(path: Path, *, skip_bad_rows: bool) -> Table | CurateError:
+    reader = {"parquet": _parquet, "jsonl": _jsonl, "json": _json, "csv": _csv, "arrow": _arrow}[kind(path) or "jsonl"]
+    try:
+        return reader(path, skip_bad_rows)
+    except CurateError as e:
+        return e
+    except FileNotFoundError:
+        return CurateError(f"{path} does not exist any more.")
+    except PermissionError:
+        return CurateError(f"{path} may not be read: permission denied.")
+    except OSError as e:
+        return CurateError(f"{path} cannot be read: {e.strerror or e}.")
+
+
+# --- Parquet -----------------------------------------------------------------------------------------------------------------------
+
+
+def _parquet(path: Path, skip_bad_rows: bool) -> Table:
+    del skip_bad_rows
+    try:
+        meta = pq.read_metadata(path)
+        schema = meta.schema.to_arrow_schema()
+    except (pa.ArrowException, OSError) as e:
+        if isinstance(e, PermissionError | FileNotFoundError):
+            raise
+        raise CurateError(f"{path} is not a whole Parquet file ({_why_parquet(path)}). Copy or download it again.") from None
+    tasks, at = [], 0
+    for g in range(meta.num_row_groups):
+        n = meta.row_group(g).num_rows
+        if n:
+            tasks.append(Task(str(path), at, n, _group_reader(path, g, at, n, meta.row_group(g).total_byte_size)))
+        at += n
+    bare = schema.remove_metadata()
+    return Table(name=path.name, files=(path,), schema=bare, rows=at, tasks=tuple(tasks), metadata=meta.metadata)
+
+
+def _why_parquet(path: Path) -> str:
+    size = path.stat().st_size
+    if size < 12:
+        return f"it has only {size} bytes"
+    with path.open("rb") as f:
+        head = f.read(4)
+        f.seek(-4, 2)
+        tail = f.read(4)
+    if head == b"PAR1" and tail != b"PAR1":
+        return "its end is missing: it was cut short"
+    return "its footer cannot be read" if head == b"PAR1" else "it does not begin as one"
+
+
+def _group_reader(path: Path, group: int, first: int, n: int, size: int) -> Callable[[Sequence[str] | None], Iterator[Batch]]:
+    def read(columns: Sequence[str] | None) -> Iterator[Batch]:
+        try:
+            # pages are streamed: `pre_buffer` would hold the whole row group in memory
+            with pq.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20) as file:
+                share = _share(file.metadata.row_group(group), columns)
+                batch = max(1, min(n, int(BATCH_BYTES * n / max(1, size * share))))
+                at = first
+                for data in file.iter_batches(batch, row_groups=[group], columns=columns, use_threads=False):
+                    yield Batch(at, data)
+                    at += data.num_rows
+        except (pa.ArrowException, OSError) as e:
+            raise CurateError(
+                f"{path} cannot be read in row group {group}: {str(e).splitlines()[0]} Copy or download it again."
+            ) from None
+
+    return read
+
+
+def _share(group: Any, columns: Sequence[str] | None) -> float:
+    """The wanted columns' share of a row group's decoded bytes."""
+    if columns is None:
+        return 1.0
+    want = set(columns)
+    sizes = [(group.column(i).path_in_schema, group.column(i).total_uncompressed_size) for i in range(group.num_columns)]
+    mine = sum(s for p, s in sizes if any(p == c or p.startswith(c + ".") for c in want))
+    return float(mine / max(1, sum(s for _, s in sizes)))
+
+
+# --- JSON lines, JSON, CSV ---------------------------------------------------------------------------------------------------------
+
+
+def _jsonl(path: Path, skip_bad_rows: bool) -> Table:
+    index = rows.scan_lines(path, skip_bad_rows=skip_bad_rows)
+    tasks = tuple(Task(str(path), b.row, b.rows, _line_reader(path, b, index.schema)) for b in index.blocks if b.rows)
+    bad = tuple(f"{path} line {n}: {why}" for n, why in index.bad.items())
+    return Table(name=path.name, files=(path,), schema=index.schema, rows=index.rows, tasks=tasks, bad_lines=bad)
+
+
+def _line_reader(path: Path, block: rows.Block, schema: pa.Schema) -> Callable[[Sequence[str] | None], Iterator[Batch]]:
+    def read(columns: Sequence[str] | None) -> Iterator[Batch]:
+        want = schema if columns is None else pa.schema([schema.field(c) for c in columns])
+        at = block.row
+        for items in rows.read_block(path, block):
+            yield Batch(at, rows.to_arrow(items, want))
+            at += len(items)
+
+    return read
+
+
+def _json(path: Path, skip_bad_rows: bool) -> Table:
+    items = rows.read_json(path)
+    if items is None:
+        return _jsonl(path, skip_bad_rows)
+    return _in_memory(path, items, rows.schema_of(items))
+
+
+def _in_memory(path: Path, items: list[dict[str, Any]], schema: pa.Schema) -> Table:
+    size = max(1, min(len(items), int(len(items) * BATCH_BYTES / max(1, rows.rough_size(path)))))
+
+    def reader(at: int) -> Callable[[Sequence[str] | None], Iterator[Batch]]:
+        def read(columns: Sequence[str] | None) -> Iterator[Batch]:
+            want = schema if columns is None else pa.schema([schema.field(c) for c in columns])
+            yield Batch(at, rows.to_arrow(items[at : at + size], want))
+
+        return read
+
+    tasks = tuple(Task(str(path), at, min(size, len(items) - at), reader(at)) for at in range(0, len(items), size))
+    return Table(name=path.name, files=(path,), schema=schema, rows=len(items), tasks=tasks)
+
+
+def _csv(path: Path, skip_bad_rows: bool) -> Table:
+    del skip_bad_rows
+    frame = rows.read_csv(path)
+    return _from_arrow(path, frame.to_arrow(compat_level=pl.CompatLevel.oldest()))
+
+
+def _from_arrow(path: Path, table: pa.Table) -> Table:
+    n = table.num_rows
+    size = max(1, min(n, int(n * BATCH_BYTES / max(1, table.nbytes))))
+
+    def reader(at: int) -> Callable[[Sequence[str] | None], Iterator[Batch]]:
+        def read(columns: Sequence[str] | None) -> Iterator[Batch]:
+            part = table.slice(at, size)
+            part = part if columns is None else part.select(list(columns))
+            for data in part.combine_chunks().to_batches():
+                yield Batch(at, data)
+
+        return read
+
+    tasks = tuple(Task(str(path), at, min(size, n - at), reader(at)) for at in range(0, n, size))
+    return Table(name=path.name, files=(path,), schema=table.schema.remove_metadata(), rows=n, tasks=tasks)
+
+
+# --- Arrow -------------------------------------------------------------------------------------------------------------------------
+
+
+def _arrow(path: Path, skip_bad_rows: bool) -> Table:
+    """Arrow files and streams (``save_to_disk`` writes streams), mapped into memory and cut into batches of rows."""
+    del skip_bad_rows
+    try:
+        source = pa.memory_map(str(path))
+        try:
+            reader = pa.ipc.open_file(source)
+            batches = [reader.get_batch(i) for i in range(reader.num_record_batches)]
+            schema = reader.schema
+        except pa.ArrowInvalid:
+            stream = pa.ipc.open_stream(pa.memory_map(str(path)))
+            batches, schema = list(stream), stream.schema
+    except (pa.ArrowException, OSError):
+        raise CurateError(f"{path} is not a whole Arrow file. Copy or download it again.") from None
+    table = _from_arrow(path, pa.Table.from_batches(batches, schema=schema))
+    return table
