@@ -24,6 +24,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Literal
@@ -47,11 +48,11 @@ class Blob:
     data: bytes
     lfs: bool
 
-    @property
+    @cached_property
     def sha256(self) -> str:
         return hashlib.sha256(self.data).hexdigest()
 
-    @property
+    @cached_property
     def oid(self) -> str:
         """The Git blob id: of the content, or of the pointer when the content lives in LFS."""
         data = self.data
@@ -258,9 +259,7 @@ class LoopbackHub:
     def commit(self, repo: Repo, ref: str, title: str, files: dict[str, Blob], parent: str | None = None) -> Commit:
         """Add a commit and move ``ref`` to it: the only place where a repository changes."""
         parent = parent or repo.refs.get(ref)
-        seed = json.dumps(
-            [repo.id, ref, title, parent, len(repo.commits), sorted((p, b.oid) for p, b in files.items())]
-        )
+        seed = json.dumps([repo.id, ref, title, parent, len(repo.commits), sorted((p, b.oid) for p, b in files.items())])
         now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z")
         made = Commit(hashlib.sha1(seed.encode()).hexdigest(), title, files, parent, now)
         repo.commits[made.oid] = made
