@@ -134,19 +134,20 @@ def _thinks(required: Mapping[int, Thinking]) -> pl.Expr:
     return pl.col("thinking").fill_null(False) | ~pl.col("source").is_in(demanding)
 
 
-def position(ledger: pl.DataFrame) -> npt.NDArray[np.uint64]:
-    """Place of each trace in the order of (source, row, item), from 0; the input's own order does not matter.
-
-    Costs one comparison with the previous row where the ledger is in order already, as it is written; else a sort.
-    """
-    at = np.arange(ledger.height, dtype=np.uint64)
+def in_order(ledger: pl.DataFrame) -> bool:
+    """Whether the rows stand in the order of (source, row, item), as a ledger is written."""
     source, row, item = (pl.col(c) for c in ("source", "row", "item"))
-    rising = (source > source.shift()) | (
-        (source == source.shift()) & ((row > row.shift()) | ((row == row.shift()) & (item >= item.shift())))
-    )
-    if ledger.select(rising.fill_null(True).all()).item():
+    later = (row > row.shift()) | ((row == row.shift()) & (item >= item.shift()))
+    rising = (source > source.shift()) | ((source == source.shift()) & later)
+    return bool(ledger.select(rising.fill_null(True).all()).item())
+
+
+def position(ledger: pl.DataFrame) -> npt.NDArray[np.uint64]:
+    """Place of each trace in the order of (source, row, item), from 0; the order of the input does not matter."""
+    at = np.arange(ledger.height, dtype=np.uint64)
+    if in_order(ledger):
         return at
-    order = ledger.select("source", "row", "item").with_columns(at=at).sort("source", "row", "item", maintain_order=True)
+    order = ledger.select("source", "row", "item", at=at).sort("source", "row", "item", maintain_order=True)
     place = np.empty_like(at)
     place[order["at"].to_numpy()] = at
     return place
@@ -203,7 +204,8 @@ def choose(ledger: pl.DataFrame, meta: Meta, rules: Rules) -> pl.DataFrame:
     if rules.passing == "known" and ledger.height and verdict_basis(ledger, meta) == "none":
         raise CurateError(
             "No trace here has a verdict, so none is known to pass. "
-            "Say --passing finished to accept every finished trace, name the column that holds the verdicts with --passed, or compute them with `curate verify`."
+            "Say --passing finished to accept every finished trace, name the column that holds the verdicts with --passed, "
+            "or compute them with `curate verify`."
         )
     return mark(ledger, rules, thinking_required(ledger, meta, rules, strict=True))
 
