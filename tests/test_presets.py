@@ -124,7 +124,7 @@ def test_turns_without_their_content_are_a_difference() -> None:
 def test_an_expression_knows_its_columns() -> None:
     columns = ["solutions", "score", "a b", "Qwen/Qwen3-4B_responses", "messages"]
     assert presets.base_columns("solutions[].solution", columns) == ("solutions",)
-    assert presets.base_columns("score >= 1.0", columns) == ("score",)
+    assert presets.base_columns("score >= 1", columns) == ("score",)
     assert presets.base_columns("a b", columns) == ("a b",)
     assert presets.base_columns("Qwen/Qwen3-4B_responses[]", columns) == ("Qwen/Qwen3-4B_responses",)
     assert presets.base_columns("messages[-1].content", columns) == ("messages",)
