@@ -104,11 +104,11 @@ def source_name(meta: Meta, source: int) -> str:
 
 
 def verdict_basis(ledger: pl.DataFrame, meta: Meta) -> str:
-    """How verdicts came about: the one basis of all sources, ``mixed``, or ``none`` where no source has a verdict."""
+    """How verdicts came about: the one basis of all sources, ``mixed``, or ``none`` where no trace has a verdict."""
     bases = {str(s["basis"]) for s in meta.sources if s.get("basis")}
-    if not bases:
-        return "none" if ledger["passed"].null_count() == ledger.height else "verdict"
-    return bases.pop() if len(bases) == 1 else "mixed"
+    if ledger["passed"].null_count() == ledger.height and (ledger.height or not bases):
+        return "none"
+    return "verdict" if not bases else bases.pop() if len(bases) == 1 else "mixed"
 
 
 def usable(required: Mapping[int, Thinking]) -> pl.Expr:

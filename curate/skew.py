@@ -311,7 +311,7 @@ SCALES: Final = (
     (("introductory",), ("interview",), ("competition",)),
     (("beginner", "novice"), ("elementary", "basic"), ("intermediate",), ("advanced",), ("expert",)),
 )
-"""Words for difficulty from easy to hard; one data set's labels come from one scale (TACO, LeetCode, APPS use the first and third)."""
+"""Words for difficulty from easy to hard. One data set's labels are of one scale: TACO's of the first, APPS's of the third."""
 
 SILENT: Final = frozenset({"", "?", "-", "unknown", "unknown difficulty", "none", "null", "nan", "n/a", "na", "unrated", "level ?"})
 """Labels that say nothing: unrated."""
@@ -323,8 +323,8 @@ def order_labels(values: Iterable[str | None]) -> dict[str, float]:
     """Difficulty of each label: larger is harder.
 
     Numbers and numbered words of one kind ("1200", "Level 3", "5 stars") stand for their number; words of one known scale for
-    their rank among those present, from 1. Null and labels that say nothing ("unknown", "Level ?") are left out: unrated. Anything else
-    is an error, because a guess would turn the skew around.
+    their rank among those present, from 1. Null and labels that say nothing ("unknown", "Level ?") are left out: unrated.
+    Anything else is an error, because a guess would turn the skew around.
 
     >>> order_labels(["Hard", "Easy", "Medium", None])
     {'Easy': 1.0, 'Medium': 2.0, 'Hard': 3.0}

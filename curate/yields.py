@@ -1,8 +1,7 @@
 """What each length bound keeps, in traces, problems and tokens: every figure of ``yield`` from a ledger, at any number of bounds.
 
-One ``group_by`` over the problems, then sorted vectors: a bound is a binary search in them, or one pass over the passing traces laid
-out problem by problem. A million traces take about a second's half, so a second question costs next to nothing. The words
-(usable, passing, any, first, average, shortest, longest) are those of CONTRIBUTING.
+One grouping over the problems, then sorted vectors: a bound is a binary search in them, or one pass over the passing traces that
+lie problem by problem. A million traces take about a second's half, so a second question costs next to nothing.
 """
 
 from __future__ import annotations
@@ -14,28 +13,20 @@ from fractions import Fraction
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from curate.errors import CurateError, UsageError
 from curate.ledger import Meta
-from curate.selection import Rules, Thinking, allowed, body, in_order, thinking_required, usable, verdict_basis
+from curate.problems import MISSING, NONE, SHIFT, Keys, Layout, Lengths, lay_out, ordered, per_problem
+from curate.selection import Passing, Rules, Thinking, allowed, in_order, source_name, thinking_required, usable, verdict_basis
 from curate.skew import Skew, half_of_hardest, order_labels, skew_table
 
 STANDARD: Final = (512, 1024, 2048, 4096, 8192, 16384, 24576, 32768, 65536, 131072)
 """Bounds people train with; those that keep 5 to 99.5 % of the problems that can be kept are shown."""
 
-SHIFT: Final = np.uint64(1 << 32)
-NONE: Final = np.uint64(2**64 - 1)
-MISSING: Final = 1 << 62
-"""Stands for no length in vectors of lengths: over every bound."""
-
 PERCENTILES: Final = (50, 90, 99)
 Z: Final = 1.959963984540054
 """The normal deviate of a two-sided 95 % interval."""
-
-Lengths = npt.NDArray[np.int64]
-Keys = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,11 +54,11 @@ class Counts:
 class Bound:
     """One row of the table; ``max_tokens`` None is no bound.
 
-    ``traces``, ``share`` and ``tokens`` are of all traces within it, usable or not. ``train_*``: tokens of the set if each problem gives
-    its shortest, a random (mean) or its longest passing trace that fits. ``lost_*``: problems that the bound keeps but that
-    choosing before the drop loses, on average over picks and by the file's own first. ``fewest`` and ``most``: the problems again with
-    all lengths at the two ends of an estimate's 95 % range. ``interval``: Wilson 95 % interval of ``problems_share`` when the
-    rows are a sample.
+    ``traces``, ``share`` and ``tokens`` are of all traces within it, usable or not. ``train_*``: tokens of the set if each problem
+    gives its shortest, a random (mean) or its longest passing trace that fits. ``lost_*``: problems that the bound keeps but
+    that choosing before the drop loses, on average over picks and by the file's own first. ``fewest`` and ``most``: the
+    problems again with all lengths at the two ends of an estimate's 95 % range. ``problems_share``: of all problems, those with
+    a passing trace that fits; ``interval`` its 95 % interval when the rows are a sample.
     """
 
     max_tokens: int | None
@@ -106,10 +97,11 @@ class Bound:
 class Yield:
     """What ``yield`` says; ``json`` gives its keys.
 
-    ``needed``: percent of the problems with a passing trace -> the bound that keeps them; ``needed_hardest``: label of the hardest band and
-    the bound for half of it. ``funnel``: every trace once, as ``passing`` or under the first thing in its way. ``choices``: passing
-    traces per problem -> problems. ``unverified``: no source has a verdict, so every usable trace counts as passing.
-    ``censored_above``: the generator cut so many traces that no percentile of all lengths above this share is known.
+    ``needed``: percent of the problems with a passing trace -> the bound that keeps them; ``needed_hardest``: label of the
+    hardest band and the bound for half of it. ``funnel``: every trace once, as ``passing`` or under the first thing in its
+    way. ``choices``: passing traces per problem -> problems. ``unverified``: no source has a verdict, so every usable trace
+    counts as passing. ``censored_above``: so many lengths were cut by the generator that no percentile of all lengths above
+    this share is known. ``difficulty_conflicts``: problems whose traces disagree; the earliest trace is believed.
     """
 
     facts: Mapping[str, Any]
@@ -160,18 +152,25 @@ def facts(ledger: pl.DataFrame, meta: Meta, rules: Rules | None = None) -> dict[
     length. Percentiles are nearest-rank. ``tokens_passing`` follows ``rules``; with no verdict anywhere, every usable
     trace counts.
     """
-    rules = rules or Rules()
-    required = thinking_required(ledger, meta, rules)
-    passing = ledger.select(usable(required) & allowed(effective(ledger, meta, rules).passing)).to_series()
+    terms = _Terms.of(ledger, meta, rules)
+    passing = ledger.filter(usable(terms.required) & allowed(terms.passing))["tokens"]
     sizes = ledger.lazy().filter(pl.col("problem").is_not_null()).group_by("problem").len("traces").collect()["traces"]
-    return _facts(ledger, meta, sizes, passing)
+    return _facts(ledger, meta, terms.basis, sizes=sizes, lengths=_sorted(ledger["tokens"]), passing=_sorted(passing))
 
 
-def effective(ledger: pl.DataFrame, meta: Meta, rules: Rules) -> Rules:
-    """The rules a yield runs by: where no source has a verdict, every usable trace counts as passing."""
-    if rules.passing == "known" and verdict_basis(ledger, meta) == "none":
-        return replace(rules, passing="finished")
-    return rules
+@dataclass(frozen=True, slots=True)
+class _Terms:
+    """What counts as passing, settled over the whole ledger before any part of it is looked at."""
+
+    required: Mapping[int, Thinking]
+    passing: Passing
+    basis: str
+
+    @classmethod
+    def of(cls, ledger: pl.DataFrame, meta: Meta, rules: Rules | None) -> _Terms:
+        rules, basis = rules or Rules(), verdict_basis(ledger, meta)
+        passing: Passing = "finished" if basis == "none" else rules.passing
+        return cls(thinking_required(ledger, meta, rules), passing, basis)
 
 
 def yield_table(
@@ -187,11 +186,9 @@ def yield_table(
     A source that is mixed about thinking does not require it here. Of ``rules`` only what concerns passing is used: the
     bounds are ``bounds``, and every policy is shown. ``sampled`` says that the rows are a random sample: intervals then.
     """
-    rules = rules or Rules()
     if bounds is not None and any(bound < 1 for bound in bounds):
         raise UsageError(f"A bound is a number of tokens from 1 up, not {min(bounds)}. Mend --bounds.")
-    required = thinking_required(ledger, meta, rules)
-    return _yield(ledger, meta, bounds, effective(ledger, meta, rules), required, sampled=sampled)
+    return _yield(ledger, meta, bounds, _Terms.of(ledger, meta, rules), sampled=sampled)
 
 
 def by(
@@ -206,16 +203,14 @@ def by(
     """``yield_table`` for each value of the column ``group``: the ``top`` by problems, then the rest pooled as ``other``.
 
     Same bounds and same rules of thinking and passing in all of them, decided over the whole ledger. Traces without a value
-    are the group ``none``. A problem whose traces lie in two groups counts in both.
+    are the group ``(none)``. A problem whose traces lie in two groups counts in both.
     """
-    rules = rules or Rules()
     if "group" not in ledger.columns:
         raise CurateError("This ledger has no column `group`. Count it again from the source with --by COLUMN.")
-    required = thinking_required(ledger, meta, rules)
-    settled = effective(ledger, meta, rules)
+    terms = _Terms.of(ledger, meta, rules)
     if bounds is None:
-        bounds = standard_bounds(per_problem(ledger, settled, required))
-    named = ledger.with_columns(group=pl.col("group").fill_null("none"))
+        bounds = standard_bounds(per_problem(ledger, terms.passing, terms.required))
+    named = ledger.with_columns(group=pl.col("group").cast(pl.String).fill_null("(none)"))
     sizes = named.group_by("group").agg(problems=pl.col("problem").drop_nulls().n_unique(), traces=pl.len())
     order = sizes.sort(["problems", "traces", "group"], descending=[True, True, False])["group"].to_list()
     shown = [name for name in order if name != "other"][: top if len(order) > top else None]
@@ -223,22 +218,12 @@ def by(
     parts = {name: named.filter(pl.col("group") == name) for name in shown}
     if len(shown) < len(order):
         parts["other"] = named.filter(~pl.col("group").is_in(shown))
-    return {name: _yield(part, alone, bounds, settled, required, sampled=sampled) for name, part in parts.items()}
-
-
-def per_problem(ledger: pl.DataFrame, rules: Rules, required: Mapping[int, Thinking]) -> pl.DataFrame:
-    """One row per problem, sorted by it: ``problem``, ``traces``, ``passing`` (how many pass), and in tokens, null where no trace
-    qualifies, ``any``, ``first``, ``shortest``, ``longest``; ``difficulty`` (the earliest given) and ``conflict`` (traces disagree)."""
-    return _lay_out(_ordered(ledger), rules, required).problems.sort("problem")
-
-
-def _ordered(ledger: pl.DataFrame) -> pl.DataFrame:
-    return ledger if in_order(ledger) else ledger.sort("source", "row", "item", maintain_order=True)
+    return {name: _yield(part, alone, bounds, terms, sampled=sampled) for name, part in parts.items()}
 
 
 def standard_bounds(problems: pl.DataFrame) -> list[int]:
     """The standard lengths that keep 5 to 99.5 % of the problems that have a passing trace."""
-    shortest = np.sort(problems["shortest"].drop_nulls().to_numpy())
+    shortest = _sorted(problems["shortest"])
     kept = np.searchsorted(shortest, STANDARD, side="right") * 1000
     return [b for b, k in zip(STANDARD, kept.tolist(), strict=True) if 50 * len(shortest) <= k <= 995 * len(shortest) and k]
 
@@ -251,117 +236,26 @@ def labels_of(ledger: pl.DataFrame, meta: Meta) -> dict[float, str]:
     return {value: label for label, value in order_labels(meta.labels).items()} if meta.labels else {}
 
 
-@dataclass(frozen=True, slots=True)
-class _Layout:
-    """Problems, and their passing traces side by side, earliest first: ``starts`` has the first one of each problem that has any.
-
-    The smallest ``short_key`` (``long_key``) of some traces of a problem belongs to the shortest (longest), the earliest of equals;
-    its lower half is the trace's index in ``tokens``.
-    """
-
-    problems: pl.DataFrame
-    passing: pl.Series
-    tokens: Lengths
-    starts: Lengths
-    short_key: Keys
-    long_key: Keys
-
-    @property
-    def sizes(self) -> Lengths:
-        return np.diff(self.starts, append=len(self.tokens))
-
-
-def _lay_out(ledger: pl.DataFrame, rules: Rules, required: Mapping[int, Thinking]) -> _Layout:
-    """Group the traces, which must be in order, once; every figure of a problem is then a reduction over neighbours."""
-    traces = ledger.select(
-        "problem",
-        tokens=pl.col("tokens").cast(pl.Int64).fill_null(MISSING),
-        body=body().cast(pl.UInt64).fill_null(0),
-        difficulty=pl.col("difficulty").cast(pl.Float64).fill_null(np.nan),
-        usable=usable(required),
-        passing=usable(required) & allowed(rules.passing),
-    )
-    groups = (
-        traces.lazy()
-        .select("problem", at=pl.int_range(pl.len(), dtype=pl.Int64))
-        .filter(pl.col("problem").is_not_null())
-        .group_by("problem")
-        .agg("at", traces=pl.len())
-        .collect()
-    )
-    order = groups["at"].explode(empty_as_null=False).to_numpy()
-    sizes = groups["traces"].cast(pl.Int64).to_numpy()
-    starts = np.cumsum(sizes) - sizes
-    tokens, bodies, difficulty, able, passing = (traces[c].to_numpy()[order] for c in traces.columns[1:])
-    many = np.add.reduceat(passing, starts, dtype=np.int64)
-    index = np.arange(len(order))
-    first = np.minimum.reduceat(np.where(passing, index, MISSING), starts)
-    rated = np.minimum.reduceat(np.where(np.isfinite(difficulty), index, MISSING), starts)
-    problems = pl.DataFrame(
-        {
-            "problem": groups["problem"],
-            "traces": sizes,
-            "passing": many,
-            "any": _known(np.minimum.reduceat(np.where(able, tokens, MISSING), starts)),
-            "first": _known(_take(tokens, first, MISSING)),
-            "shortest": _known(np.minimum.reduceat(np.where(passing, tokens, MISSING), starts)),
-            "longest": _known(np.maximum.reduceat(np.where(passing, tokens, -1), starts)),
-            "difficulty": pl.Series(_take(difficulty, rated, np.nan), nan_to_null=True),
-            "conflict": np.fmin.reduceat(difficulty, starts) < np.fmax.reduceat(difficulty, starts),
-        }
-    )
-    place = np.arange(int(many.sum()), dtype=np.uint64)
-    length = bodies[passing]
-    return _Layout(
-        problems=problems,
-        passing=traces["passing"],
-        tokens=tokens[passing],
-        starts=(np.cumsum(many) - many)[many > 0],
-        short_key=length * SHIFT + place,
-        long_key=(SHIFT - np.uint64(1) - length) * SHIFT + place,
-    )
-
-
-def _known(lengths: Lengths) -> pl.Series:
-    """Lengths with the marks for none (-1 and ``MISSING``) as nulls."""
-    series = pl.Series(lengths)
-    return series.set(pl.Series((lengths < 0) | (lengths == MISSING)), None)
-
-
-def _take(values: npt.NDArray[Any], index: Lengths, otherwise: float) -> npt.NDArray[Any]:
-    """``values[index]``, and ``otherwise`` where the index is ``MISSING``."""
-    return np.append(values, np.array([otherwise], dtype=values.dtype))[np.minimum(index, len(values))]
-
-
-def _yield(
-    ledger: pl.DataFrame,
-    meta: Meta,
-    bounds: Sequence[int] | None,
-    rules: Rules,
-    required: Mapping[int, Thinking],
-    *,
-    sampled: bool,
-) -> Yield:
-    ledger = _ordered(ledger)
-    layout = _lay_out(ledger, rules, required)
+def _yield(ledger: pl.DataFrame, meta: Meta, bounds: Sequence[int] | None, terms: _Terms, *, sampled: bool) -> Yield:
+    ledger = ordered(ledger)
+    layout = lay_out(ledger, terms.passing, terms.required)
     problems, labels = layout.problems, labels_of(ledger, meta)
     listed = [*sorted(set(bounds if bounds is not None else standard_bounds(problems))), None]
     skews: Sequence[Skew | None] = skew_table(problems, listed, labels) or [None] * len(listed)
     curves = _Curves.of(ledger, layout)
-    shortest = curves.shortest
-    with_text = ledger.filter(pl.col("tokens").is_not_null())
-    cut = with_text.height - int(with_text["finished"].sum())
+    passing = np.sort(layout.tokens)
+    facts = _facts(ledger, meta, terms.basis, sizes=problems["traces"], lengths=curves.traces, passing=passing)
     return Yield(
-        facts=_facts(ledger, meta, problems["traces"], layout.passing),
+        facts=facts,
         bounds=tuple(_bound(curves, layout, bound, meta, skew, sampled=sampled) for bound, skew in zip(listed, skews, strict=True)),
-        needed={str(q): _nearest_rank(shortest, q) for q in PERCENTILES},
+        needed={str(q): _nearest_rank(curves.shortest, q) for q in PERCENTILES},
         needed_hardest=half_of_hardest(problems, labels),
-        with_passing=len(shortest),
+        with_passing=len(curves.shortest),
         choices=_histogram(problems.filter(pl.col("passing") > 0)["passing"]),
-        funnel=_funnel(ledger, rules, required),
-        thinking=tuple(required.values()),
-        unverified=verdict_basis(ledger, meta) == "none",
-        censored_above=(with_text.height - cut) / with_text.height if cut else None,
+        funnel=_funnel(ledger, terms),
+        thinking=tuple(terms.required.values()),
+        unverified=terms.basis == "none",
+        censored_above=1 - facts["unfinished"] / len(curves.traces) if facts["unfinished"] else None,
         difficulty_conflicts=int(problems["conflict"].sum()),
     )
 
@@ -380,7 +274,7 @@ class _Curves:
     longest: Lengths
 
     @classmethod
-    def of(cls, ledger: pl.DataFrame, layout: _Layout) -> _Curves:
+    def of(cls, ledger: pl.DataFrame, layout: Layout) -> _Curves:
         traces = _sorted(ledger["tokens"])
         words = {word: _sorted(layout.problems[word]) for word in ("any", "first", "shortest", "longest")}
         totals = np.concatenate([[0], np.cumsum(traces)])
@@ -388,11 +282,11 @@ class _Curves:
 
 
 def _sorted(lengths: pl.Series) -> Lengths:
-    return np.sort(lengths.drop_nulls().cast(pl.Int64).to_numpy())
+    return lengths.drop_nulls().sort().cast(pl.Int64).to_numpy()
 
 
-def _bound(curves: _Curves, layout: _Layout, bound: int | None, meta: Meta, skew: Skew | None, *, sampled: bool) -> Bound:
-    limit = MISSING - 1 if bound is None else bound
+def _bound(curves: _Curves, layout: Layout, bound: int | None, meta: Meta, skew: Skew | None, *, sampled: bool) -> Bound:
+    limit = MISSING - 1 if bound is None else min(bound, MISSING - 1)
     counts, random = _counts(curves, layout, limit), _random(layout, limit)
     traces = int(np.searchsorted(curves.traces, limit, side="right"))
     low, high = (_scaled(bound, meta.tokens.get(end)) for end in ("low", "high"))
@@ -422,7 +316,7 @@ def _scaled(bound: int | None, factor: float | None) -> int | None:
     return math.floor(Fraction(bound) / Fraction(str(factor)))
 
 
-def _counts(curves: _Curves, layout: _Layout, limit: int) -> Counts:
+def _counts(curves: _Curves, layout: Layout, limit: int) -> Counts:
     def within(lengths: Lengths) -> int:
         return int(np.searchsorted(lengths, limit, side="right"))
 
@@ -443,7 +337,7 @@ def _sum_of_ratios(over: Lengths, under: Lengths) -> float:
     return math.fsum(sums[sizes] / np.maximum(sizes, 1))
 
 
-def _random(layout: _Layout, limit: int) -> float:
+def _random(layout: Layout, limit: int) -> float:
     """Expected tokens of a set with one passing trace that fits from each problem, all equally likely."""
     fit = layout.tokens <= limit
     many = np.add.reduceat(fit, layout.starts, dtype=np.int64)
@@ -451,7 +345,7 @@ def _random(layout: _Layout, limit: int) -> float:
     return round(_sum_of_ratios(tokens, many), 2)
 
 
-def _chosen(layout: _Layout, key: Keys, limit: int) -> int:
+def _chosen(layout: Layout, key: Keys, limit: int) -> int:
     """Tokens of a set that has, of the passing traces of each problem that fit, the one of the smallest key."""
     best = np.minimum.reduceat(np.where(layout.tokens <= limit, key, NONE), layout.starts)
     return int(layout.tokens[(best[best != NONE] % SHIFT).astype(np.int64)].sum())
@@ -471,9 +365,9 @@ def wilson(kept: int, total: int) -> tuple[float, float] | None:
     return max(0.0, middle - half), min(1.0, middle + half)
 
 
-def _nearest_rank(ordered: Lengths, percent: int) -> int | None:
-    """The value below or at which ``percent`` of ``ordered`` (rising) lie: ``ordered[ceil(q n) - 1]``."""
-    return int(ordered[-(-len(ordered) * percent // 100) - 1]) if len(ordered) else None
+def _nearest_rank(rising: Lengths, percent: int) -> int | None:
+    """The value below or at which ``percent`` lie: ``rising[ceil(q n) - 1]``."""
+    return int(rising[-(-len(rising) * percent // 100) - 1]) if len(rising) else None
 
 
 def _histogram(sizes: pl.Series) -> dict[str, int]:
@@ -482,14 +376,14 @@ def _histogram(sizes: pl.Series) -> dict[str, int]:
     return {str(v): n for v, n in zip(values.tolist(), counts.tolist(), strict=True)}
 
 
-def _funnel(ledger: pl.DataFrame, rules: Rules, required: Mapping[int, Thinking]) -> dict[str, int]:
+def _funnel(ledger: pl.DataFrame, terms: _Terms) -> dict[str, int]:
     """Every trace once: ``passing``, or the first thing in its way."""
     stations = {
         "bad_row": pl.col("tokens").is_null(),
         "no_problem": pl.col("problem").is_null(),
         "unfinished": ~pl.col("finished"),
-        "no_thinking": ~usable(required),
-        "passing": allowed(rules.passing),
+        "no_thinking": ~usable(terms.required),
+        "passing": allowed(terms.passing),
         "failed": pl.col("passed").is_not_null(),
         "unknown": pl.lit(True),
     }
@@ -498,8 +392,8 @@ def _funnel(ledger: pl.DataFrame, rules: Rules, required: Mapping[int, Thinking]
     return {name: counts.get(i, 0) for i, name in enumerate(stations)}
 
 
-def _facts(ledger: pl.DataFrame, meta: Meta, sizes: pl.Series, passing: pl.Series) -> dict[str, Any]:
-    """The shared keys, given the traces of each problem and which traces pass (both in any order, ``passing`` aligned)."""
+def _facts(ledger: pl.DataFrame, meta: Meta, basis: str, *, sizes: pl.Series, lengths: Lengths, passing: Lengths) -> dict[str, Any]:
+    """The shared keys, given the traces of each problem and the rising lengths of all and of passing traces."""
     text = pl.col("tokens").is_not_null()
     counts = ledger.select(
         unfinished=(text & ~pl.col("finished")).sum(),
@@ -521,27 +415,36 @@ def _facts(ledger: pl.DataFrame, meta: Meta, sizes: pl.Series, passing: pl.Serie
         "rows_without_problem": _distinct_rows(ledger.filter(pl.col("problem").is_null())),
         "unfinished": counts["unfinished"],
         "without_thinking": counts["without_thinking"],
-        "passing": {"basis": verdict_basis(ledger, meta)} | {k: counts[k] for k in ("passed", "failed", "unknown")},
+        "passing": {"basis": basis, **{key: counts[key] for key in ("passed", "failed", "unknown")}, **_bases(meta, basis)},
         "difficulty": {"rated": counts["rated"], "unrated": ledger.height - counts["rated"]},
-        "tokens": _lengths(ledger["tokens"], meta),
-        "tokens_passing": _lengths(ledger["tokens"].filter(passing), meta),
+        "tokens": _lengths(lengths, meta),
+        "tokens_passing": _lengths(passing, meta),
     }
 
 
+def _bases(meta: Meta, basis: str) -> dict[str, dict[str, str]]:
+    """Where the basis is ``mixed``: the basis of each source."""
+    if basis != "mixed":
+        return {}
+    return {"by_source": {source_name(meta, i): str(s.get("basis")) for i, s in enumerate(meta.sources)}}
+
+
 def _distinct_rows(ledger: pl.DataFrame) -> int:
-    return ledger.select("source", "row").n_unique() if ledger.height else 0
+    source, row = pl.col("source"), pl.col("row")
+    if in_order(ledger):
+        return int(ledger.select(((source != source.shift()) | (row != row.shift())).fill_null(True).sum()).item())
+    return ledger.select("source", "row").n_unique()
 
 
-def _lengths(tokens: pl.Series, meta: Meta) -> dict[str, Any]:
-    ordered = _sorted(tokens)
-    total = int(ordered.sum())
+def _lengths(rising: Lengths, meta: Meta) -> dict[str, Any]:
+    total = int(rising.sum())
     return {
-        "counted": len(ordered),
+        "counted": len(rising),
         "basis": meta.tokens.get("basis"),
         "by": meta.tokens.get("by"),
         "count": meta.tokens.get("count"),
-        "mean": round(total / len(ordered), 2) if len(ordered) else None,
-        **{f"p{q}": _nearest_rank(ordered, q) for q in PERCENTILES},
-        "max": int(ordered[-1]) if len(ordered) else None,
+        "mean": round(total / len(rising), 2) if len(rising) else None,
+        **{f"p{q}": _nearest_rank(rising, q) for q in PERCENTILES},
+        "max": int(rising[-1]) if len(rising) else None,
         "total": total,
     }
