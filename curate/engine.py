@@ -13,7 +13,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -155,7 +155,9 @@ def _column_tokens(one: pl.DataFrame, source: Source) -> pl.DataFrame:
     has_text = one["trace"].str.contains(r"\S").fill_null(False)
     missing = (counts.is_null() & has_text).sum()
     if missing:
-        raise CurateError(f"--tokens {text}: {missing} traces of {source.name} have no count there. Count them with --tokenizer instead.")
+        raise CurateError(
+            f"--tokens {text}: {missing} traces of {source.name} have no count there. Count them with --tokenizer instead."
+        )
     tokens = pl.DataFrame({"c": counts, "t": has_text}).select(pl.when("t").then("c"))["c"]
     return pl.DataFrame({"tokens": tokens, "prompt_tokens": pl.Series([0], dtype=pl.UInt32).new_from_index(0, len(tokens))})
 
@@ -214,7 +216,9 @@ def fill(
     return settle(ledger, sources, described, counter)
 
 
-def _batches(task: Task, columns: list[str], chosen: np.ndarray[Any, Any] | None) -> Iterator[tuple[pl.DataFrame, np.ndarray[Any, Any]]]:
+def _batches(
+    task: Task, columns: list[str], chosen: np.ndarray[Any, Any] | None
+) -> Iterator[tuple[pl.DataFrame, np.ndarray[Any, Any]]]:
     for batch in task.read(columns):
         frame = pl.DataFrame(pl.from_arrow(batch.data))
         numbers = np.arange(batch.row, batch.row + frame.height, dtype=np.uint64)
@@ -267,7 +271,7 @@ def _described(
     return {
         "name": source.name,
         "files": [{"path": f.name, "bytes": f.stat().st_size} for f in source.table.files],
-        "rows": rows + len(source.table.bad_lines),
+        "rows": rows,
         "table_rows": source.table.rows,
         "revision": source.revision,
         "licence": source.licence,
@@ -281,21 +285,14 @@ def _described(
     }
 
 
-def settle(ledger: pl.DataFrame, sources: Sequence[Source], described: list[dict[str, Any]], counter: Counter) -> tuple[pl.DataFrame, Meta]:
+def settle(
+    ledger: pl.DataFrame, sources: Sequence[Source], described: list[dict[str, Any]], counter: Counter
+) -> tuple[pl.DataFrame, Meta]:
     """One ledger from its parts: aliases folded, words of difficulty in order, columns as the contract has them."""
     if "aliases" in ledger.columns:
         ledger = fold_aliases(ledger)
-    labels: tuple[str, ...] = ()
-    if "label" in ledger.columns:
-        given = next((s.labels for s in sources if s.labels), ())
-        order = {w: float(i) for i, w in enumerate(given, 1)} or order_labels(ledger["label"].drop_nulls().unique().sort().to_list())
-        labels = tuple(sorted(order, key=order.__getitem__))
-        ranked = pl.col("label").replace_strict(order, default=None, return_dtype=pl.Float64)
-        ledger = ledger.with_columns(difficulty=pl.coalesce(ranked, "difficulty"))
-    want = [c for c in (*SCHEMA, *OPTIONAL) if c in ledger.columns]
-    ledger = ledger.select(want).with_columns(pl.lit(None, dtype=SCHEMA["reason"]).alias("reason"))
-    first = [c for c in SCHEMA if c in ledger.columns]
-    ledger = check(ledger.select(*first, *(c for c in OPTIONAL if c in ledger.columns)))
+    ledger = ledger.with_columns(pl.lit(None, dtype=SCHEMA["reason"]).alias("reason"))
+    ledger = ledger.select([c for c in (*SCHEMA, *OPTIONAL) if c in ledger.columns])
     by = sources[0].layout.roles["tokens"].text if sources and "tokens" in sources[0].layout.roles else counter.by
     column = bool(sources) and "tokens" in sources[0].layout.roles
     tokens = {
@@ -307,7 +304,25 @@ def settle(ledger: pl.DataFrame, sources: Sequence[Source], described: list[dict
         "checked": not column and counter.checked,
     }
     bad = sum(len(s.table.bad_lines) for s in sources)
-    return ledger, Meta(sources=tuple(described), tokens=tokens, bad_lines=bad, labels=labels)
+    meta = Meta(sources=tuple(described), tokens=tokens, bad_lines=bad)
+    ledger, meta = ranked(ledger, meta, next((s.labels for s in sources if s.labels), ()))
+    return check(ledger), meta
+
+
+def ranked(ledger: pl.DataFrame, meta: Meta, labels: Sequence[str]) -> tuple[pl.DataFrame, Meta]:
+    """Difficulties that are words as numbers, easy to hard: in the order given, else in the order the words are known to have."""
+    if "label" not in ledger.columns or ledger["label"].null_count() == ledger.height:
+        return ledger.drop("label", strict=False), meta
+    words = ledger["label"].drop_nulls().unique().sort().to_list()
+    order = {w: float(i) for i, w in enumerate(labels, 1)} if labels else order_labels(words)
+    unknown = [w for w in words if w not in order]
+    if labels and unknown:
+        raise CurateError(
+            f"The order given has no place for {unknown[0]!r}. Name all of: {', '.join(words)} (--labels, easy to hard)."
+        )
+    number = pl.col("label").replace_strict(order, default=None, return_dtype=pl.Float64)
+    ledger = ledger.with_columns(difficulty=pl.coalesce(number, "difficulty"))
+    return ledger, replace(meta, labels=tuple(sorted(order, key=order.__getitem__)))
 
 
 def fold_aliases(ledger: pl.DataFrame) -> pl.DataFrame:

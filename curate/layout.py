@@ -87,10 +87,15 @@ class Ref:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """How one source's rows become traces. ``lists`` are exploded together; the first of them holds the traces."""
+    """How one source's rows become traces. ``lists`` are exploded together; the first of them holds the traces.
+
+    ``parallel`` are all list columns that run along with the traces, also those that play no part: in an output of the source's own
+    columns each becomes its element.
+    """
 
     roles: dict[str, Ref] = field(default_factory=dict)
     lists: tuple[str, ...] = ()
+    parallel: tuple[str, ...] = ()
     schema: dict[str, pl.DataType] = field(default_factory=dict)
     extra: tuple[str, ...] = ()
 
@@ -130,7 +135,7 @@ def find(schema: pl.Schema, named: Columns, probe: pl.DataFrame, *, where: str =
             f"{where} has no problem id and no prompt, so its traces cannot be grouped. Columns: {', '.join(schema)}. "
             "Name one with --problem."
         )
-    return Layout(roles=roles, lists=lists, schema=dict(schema))
+    return Layout(roles=roles, lists=lists, parallel=_along(finder, lists), schema=dict(schema))
 
 
 class _Finder:
@@ -154,12 +159,13 @@ class _Finder:
         """An exact column name beats a path, a path beats SQL."""
         if text in self.schema:
             return self._column(text, role)
-        path = self._path(text)
+        holder = next((c for c in self.schema if text in self._fields(c)), None)
+        path = self._path(f"{holder}[].{text}" if holder else text)
         return path if path is not None else self._sql(text, role)
 
     def _column(self, name: str, role: str) -> Ref:
         dtype = self.schema[name]
-        if role == "trace" and isinstance(dtype, pl.List) and not _is_turns(dtype):
+        if role == "trace" and isinstance(dtype, pl.List) and not is_turns(dtype):
             return self._element(name, dtype)
         return Ref(name, (name,), pl.col(name), dtype=dtype)
 
@@ -248,7 +254,7 @@ class _Finder:
         return next(c for c in self.schema if name in self._fields(c))
 
 
-def _is_turns(dtype: pl.DataType | None) -> bool:
+def is_turns(dtype: pl.DataType | None) -> bool:
     """Whether a type is a list of chat turns: records with role or from, and content or value."""
     if not isinstance(dtype, pl.List) or not isinstance(dtype.inner, pl.Struct):
         return False
@@ -273,7 +279,7 @@ def _find_trace(finder: _Finder, roles: dict[str, Ref]) -> None:
             f"{finder.where} has no column that is known to hold traces. Name it with --trace or --messages. "
             f"Text is in: {', '.join(texts[:24]) or 'no column'}{', …' if len(texts) > 24 else ''}."
         )
-    role = "messages" if _is_turns(finder.schema[name]) and name in RANKS["trace"][1] else "trace"
+    role = "messages" if is_turns(finder.schema[name]) and name in RANKS["trace"][1] else "trace"
     roles[role] = finder.ref(name, role)
 
 
@@ -298,7 +304,7 @@ def _find_rest(finder: _Finder, roles: dict[str, Ref]) -> None:
             continue
         roles[role] = finder.ref(name, role)
     if "prompt" not in roles and "messages" not in roles:
-        turns = next((c for c in RANKS["trace"][1] if _is_turns(finder.schema.get(c))), None)
+        turns = next((c for c in RANKS["trace"][1] if is_turns(finder.schema.get(c))), None)
         if turns is not None:
             roles["prompt"] = finder.ref(turns, "prompt")
 
@@ -313,7 +319,7 @@ def _scalars(dtype: pl.DataType) -> bool:
 
 _ACCEPT: Final[dict[str, Any]] = {
     "problem": _scalar,
-    "prompt": lambda t: t == pl.String or _is_turns(t),
+    "prompt": lambda t: t == pl.String or is_turns(t),
     "passed": _scalars,
     "finish": _scalars,
     "difficulty": _scalar,
@@ -346,6 +352,16 @@ def _parallel(probe: pl.DataFrame, own: str, other: str) -> bool:
         return True
     same = probe.select(pl.col(own).list.len() == pl.col(other).list.len()).to_series().drop_nulls()
     return len(same) == 0 or bool(same.mean() >= 0.5)  # type: ignore[operator]
+
+
+def _along(finder: _Finder, lists: tuple[str, ...]) -> tuple[str, ...]:
+    if not lists:
+        return ()
+    own, probe = lists[0], finder.probe
+    many = own in probe and bool((probe[own].list.len() > 1).any())
+    others = [c for c, t in finder.schema.items() if isinstance(t, pl.List) and c not in lists and not is_turns(t)]
+    along = [c for c in others if many and bool(probe.select((pl.col(own).list.len() == pl.col(c).list.len()).all()).item())]
+    return (*lists, *along)
 
 
 def traces(batch: pl.DataFrame, layout: Layout) -> pl.DataFrame:
@@ -408,7 +424,7 @@ def _texts(one: pl.DataFrame, roles: dict[str, Ref]) -> tuple[pl.Series, list[pl
         text, context = turns(_evaluate(one, roles["messages"], "messages"))
         return text, [_joined(context), context]
     text = _evaluate(one, roles["trace"], "trace")
-    if _is_turns(text.dtype):
+    if is_turns(text.dtype):
         text, _ = turns(text)
     if text.dtype != pl.String:
         text = text.cast(pl.String, strict=False) if not text.dtype.is_nested() else _parts(text)
@@ -419,7 +435,7 @@ def _texts(one: pl.DataFrame, roles: dict[str, Ref]) -> tuple[pl.Series, list[pl
     if before is None:
         return text, [pl.Series("prompt", [None], dtype=pl.String).new_from_index(0, one.height)]
     prompt = _evaluate(one, before, "prompt")
-    if not _is_turns(prompt.dtype):
+    if not is_turns(prompt.dtype):
         return text, [prompt.cast(pl.String, strict=False).alias("prompt")]
     last, context = turns(prompt, keep_last=True) if before is roles.get("prompt") and before.text == "prompt" else turns(prompt)
     del last

@@ -6,7 +6,9 @@ question costs no second reading. About 40 bytes a trace in memory, 10 on disk.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import io
+import json
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal
 
 import polars as pl
@@ -81,11 +83,54 @@ def check(frame: pl.DataFrame) -> pl.DataFrame:
     have = dict(frame.schema)
     missing = [c for c in SCHEMA if c not in have and c != "reason"]
     if missing:
-        raise CurateError(f"This is no ledger: it has no column {', '.join(missing)}. `curate count SOURCE -o FILE` writes one.")
+        raise CurateError(
+            f"This is no ledger: it has no column {', '.join(missing)}. `curate count SOURCE -o FILE` writes one."
+        )
     for name, dtype in have.items():
         want = SCHEMA.get(name) or OPTIONAL.get(name)
         if name == "row" and dtype == pl.UInt64:
             continue
         if want is not None and dtype != want and dtype != pl.Null:
-            raise CurateError(f"This is no ledger: column {name} is {dtype}, not {want}. `curate count SOURCE -o FILE` writes one.")
+            raise CurateError(
+                f"This is no ledger: column {name} is {dtype}, not {want}. `curate count SOURCE -o FILE` writes one."
+            )
     return frame
+
+
+KEY: Final = "curate"
+
+
+def to_bytes(ledger: pl.DataFrame, meta: Meta) -> bytes:
+    """A ledger as Parquet, with ``meta`` as JSON under the key ``curate``; equal ledgers give equal bytes."""
+    import pyarrow.parquet as pq
+
+    text = json.dumps({"format": 1, **asdict(meta)}, sort_keys=True, ensure_ascii=False)
+    table = ledger.to_arrow(compat_level=pl.CompatLevel.oldest()).replace_schema_metadata({KEY: text})
+    sink = io.BytesIO()
+    pq.write_table(table, sink, compression="zstd", row_group_size=1 << 20)
+    return sink.getvalue()
+
+
+def from_file(path: Any) -> tuple[pl.DataFrame, Meta]:
+    """A ledger that ``curate count`` or ``select`` wrote.
+
+    Raises:
+        CurateError: the file is no ledger.
+    """
+    import pyarrow.parquet as pq
+
+    try:
+        raw = (pq.read_schema(path).metadata or {})[KEY.encode()]
+        facts = json.loads(raw)
+    except (KeyError, ValueError, OSError):
+        raise CurateError(f"{path} is no ledger. `curate count SOURCE -o FILE` writes one.") from None
+    facts.pop("format", None)
+    facts["sources"] = tuple(facts.get("sources", ()))
+    facts["labels"] = tuple(facts.get("labels", ()))
+    frame = pl.read_parquet(path)
+    return check(frame.with_columns(pl.col("reason").cast(pl.String).cast(Reason))), Meta(**facts)
+
+
+def is_ledger(metadata: dict[bytes, bytes] | None) -> bool:
+    """Whether a Parquet file's key-value metadata is a ledger's."""
+    return bool(metadata) and KEY.encode() in (metadata or {})

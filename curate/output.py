@@ -1,0 +1,469 @@
+"""What ``select`` writes: an output folder that is whole or absent.
+
+Everything is written into a folder beside the wanted one and moved at the end; ``manifest.json`` is the last file, so its presence
+means that the rest is whole. The same input and options give the same bytes: no clock, no absolute path, no name of the output.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from curate import layout
+from curate.engine import Progress, Source, copy
+from curate.errors import CurateError
+from curate.ledger import Meta, to_bytes
+
+Style = Literal["auto", "source", "messages", "prompt-completion", "sharegpt", "alpaca"]
+
+SHARD_BYTES: Final = 500 << 20
+"""Arrow bytes of a shard, as ``datasets`` cuts them."""
+GROUP_BYTES: Final = 32 << 20
+"""Arrow bytes of a row group: small enough to read in little memory, large enough to compress well."""
+LONGEST: Final = 8
+TURNS: Final = pl.List(pl.Struct({"role": pl.String, "content": pl.String}))
+ROWS: Final = pa.schema(
+    {
+        "messages": pa.list_(pa.struct({"role": pa.string(), "content": pa.string()})),
+        "problem": pa.string(),
+        "tokens": pa.uint32(),
+        "passed": pa.bool_(),
+        "difficulty": pa.float64(),
+        "source": pa.string(),
+    }
+)
+JOURNAL: Final = ".curate-replacing.json"
+WRITER: Final[dict[str, Any]] = {
+    "compression": "zstd",
+    "compression_level": 3,
+    "use_content_defined_chunking": True,
+    "write_page_index": True,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What lies in the output folder: file name to rows, bytes and SHA-256."""
+
+    out: Path
+    files: Mapping[str, Mapping[str, Any]]
+    rewritten: int
+    manifest: Mapping[str, Any]
+    notes: tuple[str, ...] = ()
+
+
+def claim(out: Path, *, overwrite: bool) -> None:
+    """Refuse, before any work, an output folder that is not ours to write.
+
+    Raises:
+        CurateError: the folder holds files that ``curate`` did not write, or an output of ours that is not to be replaced.
+    """
+    if out.is_symlink() or (out.exists() and not out.is_dir()):
+        raise CurateError(f"{out} exists and is no folder. Name another with -o.")
+    if not out.exists() or not any(out.iterdir()):
+        parent = next(p for p in (out, *out.absolute().parents) if p.exists())
+        if not os.access(parent, os.W_OK):
+            raise CurateError(f"{parent} may not be written to. Name another folder with -o.")
+        return
+    if not (_ours(out) or (out / JOURNAL).exists()):
+        raise CurateError(f"{out} holds files that curate did not write, and is left alone. Name another folder with -o.")
+    if not overwrite:
+        raise CurateError(f"{out} holds an output already. Use --overwrite to replace it, or name another folder with -o.")
+
+
+def _ours(out: Path) -> bool:
+    try:
+        return "curate" in json.loads((out / "manifest.json").read_text())
+    except (OSError, ValueError, TypeError):
+        return False
+
+
+def write(
+    out: Path,
+    sources: Sequence[Source],
+    marked: pl.DataFrame,
+    meta: Meta,
+    *,
+    style: Style = "auto",
+    columns: Sequence[str] = (),
+    num_shards: int | None = None,
+    overwrite: bool = False,
+    manifest: Mapping[str, Any],
+    card: Callable[[Mapping[str, Any]], str],
+    progress: Progress | None = None,
+) -> Written:
+    """Write the kept traces of a marked ledger as an output folder.
+
+    Args:
+        marked: the ledger with ``reason``; rows with a null reason are kept.
+        style: the shape of rows, see ``Style``; ``auto`` gives ``messages`` where a prompt is known, else the source's columns.
+        num_shards: so many Parquet files; more than rows are reduced to one a row.
+        manifest: what it is to hold besides the files.
+        card: makes README.md of the whole manifest.
+
+    Raises:
+        CurateError: the folder may not be written, the disk is full, or the input changed since it was read.
+    """
+    claim(out, overwrite=overwrite)
+    shape = Shape(sources, marked, meta, style, columns)
+    _room(out, sources, marked)
+    notes = []
+    if num_shards is not None and num_shards > max(1, shape.kept.height):
+        notes.append(f"{shape.kept.height} rows give {max(1, shape.kept.height)} shards, not {num_shards}.")
+    with _aside(out) as tmp:
+        files = _shards(tmp, shape, num_shards, progress)
+        files["ledger.parquet"] = _ledger(tmp / "ledger.parquet", marked, meta)
+        files["longest.parquet"] = _longest(tmp, shape, [f for f in files if f.startswith("data/")])
+        whole = {**manifest, "format_of_rows": shape.style, "files": files}
+        (tmp / "README.md").write_text(card(whole), encoding="utf-8")
+        whole["files"] = dict(sorted({**files, "README.md": _facts(tmp / "README.md")}.items()))
+        _durable(tmp / "manifest.json", json.dumps(whole, indent=2, ensure_ascii=False, sort_keys=True) + "\n")
+        _move(tmp, out, sorted(whole["files"]))
+    return Written(out=out, files=whole["files"], rewritten=shape.rewritten, manifest=whole, notes=tuple(notes))
+
+
+class Shape:
+    """How kept rows look: their style, their schema, and the table of some kept traces of a batch of source rows."""
+
+    def __init__(self, sources: Sequence[Source], marked: pl.DataFrame, meta: Meta, style: Style, columns: Sequence[str]) -> None:
+        self.sources, self.columns, self.rewritten = sources, tuple(columns), 0
+        prompted = all({"prompt", "messages"} & set(s.layout.roles) for s in sources)
+        self.style: Style = style if style != "auto" else ("messages" if prompted else "source")
+        if self.style in ("messages", "prompt-completion", "sharegpt", "alpaca") and not prompted:
+            raise CurateError(f"--format {self.style} needs a prompt, and none is known. Name its column with --prompt.")
+        for source in sources:
+            missing = [c for c in columns if c not in source.layout.schema]
+            if missing:
+                raise CurateError(
+                    f"{source.name} has no column {missing[0]} (--columns). Columns: {', '.join(source.layout.schema)}."
+                )
+        self.names = [s["name"] for s in meta.sources]
+        self.kept = marked.filter(pl.col("reason").is_null()).sort("source", "row", "item")
+        empty = [
+            self.table(i, self.kept.clear().with_columns(at=pl.lit(0, dtype=pl.Int64)), _nothing(s)) for i, s in enumerate(sources)
+        ]
+        from curate.rows import unify
+
+        self.schema = unify([t.schema for t in empty], self.names)
+
+    def table(self, number: int, kept: pl.DataFrame, batch: pa.RecordBatch) -> pa.Table:
+        """Output rows of some kept traces; ``at`` is their row within the batch."""
+        source = self.sources[number]
+        rows, inverse = np.unique(kept["at"].to_numpy(), return_inverse=True)
+        mine = batch.take(pa.array(rows))
+        if self.style == "source":
+            return self._own(source, kept, inverse, mine)
+        one = layout.traces(pl.DataFrame(pl.from_arrow(mine.select(source.layout.columns))), source.layout)
+        wanted = pl.DataFrame({"row": inverse.astype(np.uint32), "item": kept["item"]})
+        one = wanted.join(one, on=["row", "item"], how="left", maintain_order="left")
+        kept = kept.with_columns(name=pl.lit(self.names[number]))
+        made = _rows(one, kept)
+        extra = [c for c in self.columns if c not in made.column_names]
+        own = _elements(source, kept, inverse, mine.select(extra))
+        for name in extra:
+            made = made.append_column(own.schema.field(name), own.column(name))
+        return made
+
+    def _own(self, source: Source, kept: pl.DataFrame, at: np.ndarray[Any, Any], batch: pa.RecordBatch) -> pa.Table:
+        """The source's own columns: lists that run along with the traces become their element, ``messages`` holds the chosen trace."""
+        table = _elements(source, kept, at, batch)
+        turns = next((c for c in ("messages", "conversations") if layout.is_turns(source.layout.schema.get(c))), None)
+        if turns is None or "messages" in source.layout.roles or kept.height == 0:
+            return table
+        one = layout.traces(pl.DataFrame(pl.from_arrow(batch.select(source.layout.columns))), source.layout)
+        wanted = pl.DataFrame({"row": at.astype(np.uint32), "item": kept["item"]})
+        trace = wanted.join(one, on=["row", "item"], how="left", maintain_order="left")["trace"]
+        column, changed = _with_trace(table.column(turns), trace)
+        self.rewritten += changed
+        return table.set_column(table.schema.get_field_index(turns), table.schema.field(turns), column)
+
+
+def _rows(one: pl.DataFrame, kept: pl.DataFrame) -> pa.Table:
+    """``messages`` made of the prompt and the chosen trace, and what the ledger knows of the trace."""
+    user = pl.concat_list(pl.struct(role=pl.lit("user"), content=pl.col("prompt")))
+    before = user if "context" not in one.columns else pl.col("context")
+    before = pl.when(pl.col("prompt").is_not_null()).then(before).otherwise(pl.lit([], dtype=TURNS))
+    chosen = pl.concat_list(pl.struct(role=pl.lit("assistant"), content=pl.col("trace")))
+    made = one.select(messages=pl.concat_list(before, chosen).cast(TURNS))
+    facts = kept.select("problem", "tokens", "passed", "difficulty", source="name")
+    table = pl.concat([made, facts], how="horizontal").to_arrow(compat_level=pl.CompatLevel.oldest())
+    return table.cast(ROWS)
+
+
+def _with_trace(column: pa.ChunkedArray, trace: pl.Series) -> tuple[pa.ChunkedArray, int]:
+    """A column of turns whose last assistant turn is the chosen trace, and in how many rows it was another."""
+    before = pl.Series(pl.from_arrow(column))
+    text, context = layout.turns(before)
+    other = (text != trace).fill_null(True)
+    if not other.any():
+        return column, 0
+    names = [f.name for f in column.type.value_type]
+    role, content = "role" if "role" in names else "from", "content" if "content" in names else "value"
+    said = "gpt" if role == "from" else "assistant"
+    rows = [
+        [*({role: t["role"], content: t["content"]} for t in turns or []), {role: said, content: text}] if changed else old
+        for old, turns, text, changed in zip(column.to_pylist(), context.to_list(), trace.to_list(), other.to_list(), strict=True)
+    ]
+    return pa.chunked_array([pa.array(rows, column.type)]), int(other.sum())
+
+
+def _nothing(source: Source) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([], schema=source.table.schema)
+
+
+def _elements(source: Source, kept: pl.DataFrame, at: np.ndarray[Any, Any], batch: pa.RecordBatch) -> pa.Table:
+    """Rows of a batch, once for each kept trace, with parallel lists replaced by the trace's own element."""
+    item = kept["item"].to_numpy().astype(np.int64)
+    columns, fields = [], []
+    for f in batch.schema:
+        column = batch.column(f.name)
+        if f.name in source.layout.parallel:
+            column = _element(column, at, item)
+        else:
+            column = column.take(pa.array(at))
+        columns.append(column)
+        fields.append(pa.field(f.name, column.type))
+    return pa.Table.from_arrays(columns, schema=pa.schema(fields))
+
+
+def _element(lists: pa.Array, at: np.ndarray[Any, Any], item: np.ndarray[Any, Any]) -> pa.Array:
+    """``lists[at][item]`` row by row, null where the list is shorter."""
+    begin, size = lists.offsets.to_numpy()[:-1], pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
+    there = item < size[at]
+    return lists.values.take(pa.array(np.where(there, begin[at] + item, 0), mask=~there))
+
+
+# --- files -------------------------------------------------------------------------------------------------------------------------
+
+
+def _shards(tmp: Path, shape: Shape, num_shards: int | None, progress: Progress | None) -> dict[str, dict[str, Any]]:
+    (tmp / "data").mkdir()
+    total = shape.kept.height
+    count = None if num_shards is None else max(1, min(num_shards, total))
+    shards = _Shards(tmp / "data", shape.schema, None if count is None else [total * (i + 1) // count for i in range(count)])
+    try:
+        for number, source in enumerate(shape.sources):
+            kept = shape.kept.filter(pl.col("source") == number)
+            for table in copy(source, kept, lambda k, b, n=number: shape.table(n, k, b)):  # type: ignore[misc]
+                shards.add(table)
+                if progress is not None:
+                    progress(table.num_rows)
+        done = shards.close()
+    finally:
+        shards.abort()
+    if sum(done) != total:
+        raise CurateError(
+            f"{sum(done)} of {total} kept rows were found again: the input changed while it was read. Run the command again."
+        )
+    files = {}
+    for i, rows in enumerate(done):
+        name = f"data/train-{i:05d}-of-{len(done):05d}.parquet"
+        (tmp / "data" / f"{i:05d}.part").rename(tmp / name)
+        files[name] = _facts(tmp / name) | {"rows": rows}
+    return files
+
+
+class _Shards:
+    """Parquet files one after the other, cut by bytes or at given numbers of rows; row groups by bytes."""
+
+    def __init__(self, folder: Path, schema: pa.Schema, ends: list[int] | None) -> None:
+        self.folder, self.schema, self.ends = folder, schema, ends
+        self.writer: pq.ParquetWriter | None = None
+        self.held: list[pa.Table] = []
+        self.held_bytes = self.shard_bytes = self.rows = self.shard_rows = 0
+        self.done: list[int] = []
+
+    def add(self, table: pa.Table) -> None:
+        table = table.select(self.schema.names).cast(self.schema) if not table.schema.equals(self.schema) else table
+        while self.ends is not None and len(self.done) < len(self.ends) and self.rows + table.num_rows > self.ends[len(self.done)]:
+            cut = self.ends[len(self.done)] - self.rows
+            self._hold(table.slice(0, cut))
+            table = table.slice(cut)
+            self._next()
+        self._hold(table)
+        if self.ends is None and self.shard_bytes >= SHARD_BYTES:
+            self._next()
+
+    def _hold(self, table: pa.Table) -> None:
+        if table.num_rows == 0:
+            return
+        self.held.append(table)
+        self.held_bytes += table.nbytes
+        self.shard_bytes += table.nbytes
+        self.rows += table.num_rows
+        self.shard_rows += table.num_rows
+        if self.held_bytes >= GROUP_BYTES:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self.writer is None:
+            self.writer = pq.ParquetWriter(self.folder / f"{len(self.done):05d}.part", self.schema, **WRITER)
+        if self.held:
+            table = pa.concat_tables(self.held)
+            self.writer.write_table(table, row_group_size=table.num_rows)
+            self.held, self.held_bytes = [], 0
+
+    def _next(self) -> None:
+        self._flush()
+        assert self.writer is not None
+        self.writer.close()
+        self.done.append(self.shard_rows)
+        self.writer, self.shard_bytes, self.shard_rows = None, 0, 0
+
+    def close(self) -> list[int]:
+        if self.shard_rows or not self.done:
+            self._next()
+        return self.done
+
+    def abort(self) -> None:
+        if self.writer is not None:
+            with contextlib.suppress(Exception):
+                self.writer.close()
+
+
+def _ledger(path: Path, marked: pl.DataFrame, meta: Meta) -> dict[str, Any]:
+    path.write_bytes(to_bytes(marked, meta))
+    return _facts(path) | {"rows": marked.height}
+
+
+def _longest(tmp: Path, shape: Shape, shards: list[str]) -> dict[str, Any]:
+    """The longest kept rows, in falling order, read back from the shards: what a first training step should be tried with."""
+    top = shape.kept.with_row_index("place").sort(["tokens", "place"], descending=[True, False]).head(LONGEST)["place"].to_list()
+    found: dict[int, pa.Table] = {}
+    at = 0
+    for name in shards:
+        with pq.ParquetFile(tmp / name) as file:
+            for g in range(file.metadata.num_row_groups):
+                n = file.metadata.row_group(g).num_rows
+                mine = [p for p in top if at <= p < at + n]
+                if mine:
+                    group = file.read_row_group(g)
+                    found |= {p: group.slice(p - at, 1) for p in mine}
+                at += n
+    table = pa.concat_tables([found[p] for p in top]) if top else shape.schema.empty_table()
+    pq.write_table(table.cast(shape.schema), tmp / "longest.parquet", **WRITER)
+    return _facts(tmp / "longest.parquet") | {"rows": table.num_rows}
+
+
+def write_ledger(path: Path, ledger: pl.DataFrame, meta: Meta) -> None:
+    """A ledger file, whole or absent."""
+    if not path.absolute().parent.is_dir():
+        raise CurateError(f"{path.parent} does not exist. Make the folder first, or name another file with -o.")
+    aside = path.with_name(f".{path.name}.part-{os.getpid()}")
+    try:
+        aside.write_bytes(to_bytes(ledger, meta))
+        aside.replace(path)
+    except OSError as e:
+        raise CurateError(f"{path} cannot be written: {e.strerror or e}. Name another file with -o.") from None
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def _facts(path: Path) -> dict[str, Any]:
+    with path.open("rb") as f:
+        digest = hashlib.file_digest(f, "sha256").hexdigest()
+        os.fsync(f.fileno())
+    return {"sha256": digest, "bytes": path.stat().st_size}
+
+
+def _durable(path: Path, text: str) -> None:
+    with path.open("w", encoding="utf-8") as f:
+        f.write(text)
+        f.flush()
+        os.fsync(f.fileno())
+
+
+def _room(out: Path, sources: Sequence[Source], marked: pl.DataFrame) -> None:
+    """Stop before any work when the disk cannot hold the kept rows' share of the input."""
+    share = marked["reason"].null_count() / max(1, marked.height)
+    need = int(share * sum(s.table.bytes for s in sources)) + (1 << 20)
+    parent = next(p for p in (out, *out.absolute().parents) if p.exists())
+    free = shutil.disk_usage(parent).free
+    if free < need:
+        raise CurateError(
+            f"{parent} has {free / 1e9:,.1f} GB free; the output needs about {need / 1e9:,.1f} GB. Name another disk with -o."
+        )
+
+
+@contextlib.contextmanager
+def _aside(out: Path) -> Iterator[Path]:
+    """A folder beside ``out`` for the time of writing; remains of killed runs are cleared, and so is this one when it fails."""
+    out.absolute().parent.mkdir(parents=True, exist_ok=True)
+    stem = f".{out.absolute().name}.part-"
+    for old in out.absolute().parent.glob(stem + "*"):
+        pid = old.name.removeprefix(stem)
+        if pid.isdigit() and not _alive(int(pid)):
+            shutil.rmtree(old, ignore_errors=True)
+    tmp = out.absolute().parent / f"{stem}{os.getpid()}"
+    shutil.rmtree(tmp, ignore_errors=True)
+    try:
+        tmp.mkdir()
+        yield tmp
+    except OSError as e:
+        if e.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise CurateError(
+                f"The disk of {out.parent} is full; nothing was written. Free some room, or name another disk with -o."
+            ) from None
+        if e.errno in (errno.EACCES, errno.EROFS, errno.EPERM):
+            raise CurateError(f"{out.parent} may not be written to. Name another folder with -o.") from None
+        raise
+    finally:
+        shutil.rmtree(tmp, ignore_errors=True)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _move(tmp: Path, out: Path, names: list[str]) -> None:
+    """Put the finished folder in its place; of an older output of ours only its own files are deleted, its manifest first."""
+    if not out.exists() or not any(out.iterdir()):
+        if out.exists():
+            out.rmdir()
+        try:
+            tmp.rename(out)
+        except OSError as e:
+            if e.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                raise CurateError(f"{out} was written by another run meanwhile; nothing of this run was kept.") from None
+            raise
+        return
+    old = _old_files(out)
+    _durable(out / JOURNAL, json.dumps(sorted({*old, *names, "manifest.json"})))
+    (out / "manifest.json").unlink(missing_ok=True)
+    for name in old:
+        target = out / name
+        if target.resolve().is_relative_to(out.resolve()):
+            target.unlink(missing_ok=True)
+    for name in names:
+        (out / name).parent.mkdir(exist_ok=True)
+        (tmp / name).replace(out / name)
+    (tmp / "manifest.json").replace(out / "manifest.json")
+    (out / JOURNAL).unlink()
+
+
+def _old_files(out: Path) -> list[str]:
+    listed: list[str] = []
+    for name, pick in (("manifest.json", lambda m: list(m["files"])), (JOURNAL, list)):
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            listed += pick(json.loads((out / name).read_text()))
+    return [n for n in dict.fromkeys(listed) if n != "manifest.json"]

@@ -1,0 +1,373 @@
+"""How results look on a terminal: the decision first, the table second, caveats last. Pure: facts in, text out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from curate.ledger import REASONS, Meta
+from curate.plain import millions, n, percent, plural, safe, table, wrap
+from curate.selection import Rules
+from curate.yields import Bound, Yield
+
+SAID = {
+    "kept": "kept",
+    "not_chosen": "another fitting one chosen",
+    "over_length": "over the bound",
+    "not_passing": "failed or not checked",
+    "no_thinking": "no thinking",
+    "unfinished": "cut off or unfinished",
+    "no_problem": "no problem id",
+    "bad_row": "no text, or lists that do not line up",
+}
+
+
+def yields(made: Yield, meta: Meta, *, groups: Mapping[str, Yield] | None = None, by: str | None = None, bars: bool = False) -> str:
+    """The screen of ``curate yield``."""
+    if not made.facts["traces"]:
+        return "\n".join([f"0 traces in {_rows(made.facts)}: there is nothing to count.", *_basis(made, meta)])
+    lines = [*_synthetic(meta), *_decision(made), ""]
+    lines += _bounds(made, bars=bars)
+    lines += _needed(made)
+    if made.bounds and made.bounds[0].skew is not None:
+        lines += ["", *_skew(made)]
+    for name, group in (groups or {}).items():
+        lines += [
+            "",
+            f"{by} = {safe(name)}: {n(group.with_passing)} problems with a passing trace, {n(group.facts['traces'])} traces",
+        ]
+        lines += _bounds(group, bars=bars)
+    lines += ["", *_funnel(made), *_basis(made, meta)]
+    return "\n".join(lines)
+
+
+def _rows(facts: Mapping[str, Any]) -> str:
+    return plural(facts["rows"], "row")
+
+
+def _synthetic(meta: Meta) -> list[str]:
+    return [line for s in meta.sources if s.get("synthetic") for line in wrap(f"{safe(s['name'])}: {safe(s['synthetic'])}")]
+
+
+def headline(made: Yield) -> Bound:
+    """The bound that the first sentence speaks of: 8,192 where it is shown, else the one that keeps nearest to half."""
+    real = [b for b in made.bounds if b.max_tokens is not None]
+    if not real:
+        return made.bounds[-1]
+    asked = next((b for b in real if b.max_tokens == 8192), None)
+    return asked or min(real, key=lambda b: abs(2 * b.problems.shortest - made.with_passing))
+
+
+def _decision(made: Yield) -> list[str]:
+    bound, all_ = headline(made), made.with_passing
+    what = "a finished trace" if made.unverified else "a passing trace"
+    if not all_:
+        return wrap(f"No problem has {what}: {n(made.problems)} problems, {n(made.facts['traces'])} traces. See the reasons below.")
+    if bound.max_tokens is None:
+        said = f"All {n(all_)} problems with {what} are kept without a bound; no standard bound matters here."
+        return wrap(said) + _choice(made, bound)
+    reach = f"{n(bound.max_tokens)} tokens reach {n(bound.problems.shortest)} of {n(all_)} problems with {what} ({percent(bound.problems.shortest, all_)})"
+    skew = bound.skew
+    if skew and len(skew.bands) > 1:
+        easy, hard = skew.bands[0], skew.bands[-1]
+        reach += f": {percent(easy.kept, easy.with_passing)} of the easiest ({easy.label}), {percent(hard.kept, hard.with_passing)} of the hardest ({hard.label})"
+    lines = wrap(reach + ".")
+    if made.needed_hardest:
+        label, need = made.needed_hardest
+        lines += wrap(f"Half of the hardest ({label}) that can be kept needs {n(need)} tokens.")
+    return lines + _choice(made, bound)
+
+
+def _choice(made: Yield, bound: Bound) -> list[str]:
+    if set(made.facts["traces_per_problem"]) == {"1"}:
+        return ["Choosing gains nothing: every problem has one trace, so shortest is first."]
+    if not made.can_choose:
+        return ["Choosing gains nothing: no problem has two passing traces, so shortest is first."]
+    if bound.max_tokens is None or not (round(bound.lost_average) or bound.lost_first):
+        return []
+    return wrap(
+        f"Drop long traces first, then choose: choosing first loses {n(bound.lost_average)} of these problems on average over picks, "
+        f"{n(bound.lost_first)} by the file's own order. After the drop, the choice changes the tokens, not the problems."
+    )
+
+
+def _bounds(made: Yield, *, bars: bool) -> list[str]:
+    many = made.can_choose
+    ranged = any(b.fewest and b.fewest != b.most for b in made.bounds)
+    head: list[list[str]] = [["max", "problems with a", ""], ["tokens", "passing trace that fits", ""]]
+    if made.unverified:
+        head[0][1] = "problems with a"
+        head[1][1] = "finished trace that fits"
+    for row in head:
+        row += ([""] if bars else []) + ([""] if ranged else []) + [""]
+    width = len(head[0])
+    if ranged:
+        head[1][-2] = "95 % range"
+    if bars:
+        head[1][3] = ""
+    head[0][-1], head[1][-1] = "traces", "that fit"
+    rows = []
+    for b in made.bounds:
+        row = [n(b.max_tokens) if b.max_tokens else "all", n(b.problems.shortest), percent(b.problems.shortest, made.with_passing)]
+        if bars:
+            row.append("#" * round(10 * b.problems.shortest / max(1, made.with_passing)))
+        if ranged:
+            row.append(f"{n(b.fewest.shortest)}-{n(b.most.shortest)}" if b.fewest and b.most and b.max_tokens else "")
+        row.append(n(b.traces))
+        if many:
+            row += [
+                n(b.lost_average),
+                n(b.lost_first),
+                millions(b.train_shortest),
+                millions(b.train_random),
+                millions(b.train_longest),
+            ]
+        rows.append(row)
+    if many:
+        head[0] += ["lost if chosen", "first*", "tokens to train", "on, if you", "choose"]
+        head[1] += ["average", "file", "shortest", "random", "longest"]
+    del width
+    lines = table([*head, *rows], left=0)
+    if many:
+        lines.append(
+            "  * problems lost when the choice is made before the drop: on average over picks, and by the file's own order"
+        )
+    return lines
+
+
+def _needed(made: Yield) -> list[str]:
+    if made.needed.get("50") is None:
+        return []
+    half, most, nearly = (n(made.needed[k]) for k in ("50", "90", "99"))
+    return wrap(f"  Half of the problems need {half} tokens, 90 % need {most}, 99 % need {nearly}.", indent="  ")
+
+
+def _skew(made: Yield) -> list[str]:
+    skews = [(b, b.skew) for b in made.bounds if b.skew]
+    first = skews[-1][1]
+    labels = [band.label for band in first.bands]
+    loose = first.unrated.problems > 0
+    lines = [
+        "Kept of each difficulty band, easy to hard, of its problems with a passing trace; share of the hardest band in the set:"
+    ]
+    head = ["tokens", *labels, *(["unrated"] if loose else []), "hardest in set"]
+    rows = [
+        [
+            n(b.max_tokens) if b.max_tokens else "all",
+            *(percent(band.kept, band.with_passing) for band in s.bands),
+            *([percent(s.unrated.kept, s.unrated.with_passing)] if loose else []),
+            percent(s.hard_share_kept),
+        ]
+        for b, s in skews
+    ]
+    sizes = ["problems", *(n(band.problems) for band in first.bands), *([n(first.unrated.problems)] if loose else []), ""]
+    able = [
+        "with passing",
+        *(n(band.with_passing) for band in first.bands),
+        *([n(first.unrated.with_passing)] if loose else []),
+        "",
+    ]
+    lines += table([head, *rows, sizes, able], left=1)
+    if made.difficulty_conflicts:
+        lines += wrap(
+            f"  {plural(made.difficulty_conflicts, 'problem')} with traces of different difficulty: the earliest given counts."
+        )
+    return lines
+
+
+def _funnel(made: Yield) -> list[str]:
+    f = made.funnel
+    what = "finished" if made.unverified else "passing"
+    parts = [f"{n(f['passing'])} {what}"]
+    names = {
+        "failed": "failed",
+        "unfinished": "cut off or unfinished",
+        "unknown": "not checked",
+        "no_thinking": "without thinking",
+        "no_problem": "without a problem id",
+        "bad_row": "without text",
+    }
+    parts += [f"{n(f[k])} {word}" for k, word in names.items() if f.get(k)]
+    lines = wrap(f"Traces   {n(made.facts['traces'])} read = " + " + ".join(parts), indent="         ")
+    lines += wrap(_choices(made.choices), indent="         ") if made.can_choose else []
+    tokens = made.facts["tokens"]
+    shown = [(q, tokens[f"p{q}"]) for q in (50, 90, 99) if made.censored_above is None or q / 100 <= made.censored_above]
+    if f.get("unfinished"):
+        cut = f"{n(f['unfinished'])} were cut off or never ended: their lengths are at least this, so no percentile above {percent(made.censored_above)} is given."
+    else:
+        cut = ""
+    if shown:
+        told = ", ".join(f"{q} % within {n(v)}" for q, v in shown)
+        lines += wrap(f"Lengths  of all traces: {told}, longest {n(tokens['max'])}. {cut}".rstrip(), indent="         ")
+    elif cut:
+        lines += wrap(f"Lengths  {cut}", indent="         ")
+    return lines
+
+
+def _choices(choices: Mapping[str, int]) -> str:
+    total = sum(choices.values())
+    parts = [f"{k} in {percent(v, total)}" for k, v in list(choices.items())[:4]]
+    more = sum(list(choices.values())[4:])
+    return "Choice   passing traces per problem: " + ", ".join(parts) + (f", more in {percent(more, total)}" if more else "") + "."
+
+
+def _basis(made: Yield, meta: Meta) -> list[str]:
+    lines = ["", *wrap("Tokens: " + counted_by(meta))]
+    lines += wrap("Passing: " + passing_by(made.facts["passing"], unverified=made.unverified))
+    for t in made.thinking:
+        if t.decision == "mixed":
+            lines += wrap(
+                f"Thinking: {n(t.thinking)} of {n(t.traces)} traces of {safe(t.name)} think, so it is not required here. "
+                "--thinking required or optional decides; `select` asks for it."
+            )
+    lines += _counted_out(meta)
+    return lines
+
+
+def _counted_out(meta: Meta) -> list[str]:
+    lines = []
+    for s in meta.sources:
+        if s.get("finish"):
+            told = ", ".join(f"{safe(k)} {n(v)}" for k, v in list(s["finish"].items())[:5])
+            lines += wrap(f"Finish: values that mean cut off in {safe(s['name'])}: {told}.")
+        if s.get("excluded_rows"):
+            lines += wrap(f"Where: {n(s['excluded_rows'])} of {n(s['rows'])} rows of {safe(s['name'])} left out by --where.")
+        if s.get("bad_lines"):
+            lines += wrap(
+                f"Bad lines: {len(s['bad_lines'])} left out of {safe(s['name'])}: {'; '.join(safe(b) for b in s['bad_lines'][:3])}."
+            )
+    return lines
+
+
+def counted_by(meta: Meta) -> str:
+    """How tokens were counted, in a sentence."""
+    t = meta.tokens
+    what = "the trace alone" if t.get("count") == "trace" else "the whole sample"
+    if t.get("basis") == "exact":
+        return f"exact, {what}, by {safe(t.get('by'))}."
+    if t.get("basis") == "column":
+        return f"the publisher's count in {safe(t.get('by'))}, taken at its word."
+    rule = safe(t.get("by"))
+    if t.get("low") == t.get("high") == 1.0:
+        return f"{rule} over {what}, an old rule and unchecked here: true lengths differ by text. --tokenizer counts exactly."
+    return f"estimated over {what} ({rule}); true totals lie within {t.get('low'):.2f} to {t.get('high'):.2f} times of it in 95 % of sources. --tokenizer counts exactly."
+
+
+def passing_by(passing: Mapping[str, Any], *, unverified: bool) -> str:
+    """What stands behind a verdict, in a sentence."""
+    basis = passing["basis"]
+    counts = f"{n(passing['passed'])} true, {n(passing['failed'])} false, {n(passing['unknown'])} unknown"
+    if basis == "none" or unverified:
+        return "unknown: no trace has a verdict, so every finished trace counts here. `curate select` wants --passing finished for that."
+    said = {
+        "verdict": "the data's own verdicts",
+        "judge": "a model's judgement",
+        "verified": "verdicts computed by `curate verify`",
+        "prefiltered": "the publisher kept only passing traces",
+        "proxy": "a stand-in for a verdict, no verdict",
+        "mixed": "verdicts of several kinds",
+    }
+    return f"{said.get(basis, basis)}: {counts}."
+
+
+def counted(facts: Mapping[str, Any], meta: Meta, out: Path) -> str:
+    """The screen of ``curate count``."""
+    t = facts["tokens"]
+    lines = wrap(
+        f"{n(facts['traces'])} traces of {n(facts['problems'])} problems counted: {millions(t['total'])} tokens, written to {out}."
+    )
+    if t["counted"]:
+        lines.append(f"  half within {n(t['p50'])}, 90 % within {n(t['p90'])}, 99 % within {n(t['p99'])}, longest {n(t['max'])}")
+    lines += ["", *wrap("Tokens: " + counted_by(meta)), f"Next: curate yield {out}"]
+    return "\n".join(lines)
+
+
+def selection(facts: Mapping[str, Any], written: Any, meta: Meta, rules: Rules) -> str:
+    """The screen of ``curate select``."""
+    out, kept, bound = facts["out"], facts["kept"], rules.max_tokens
+    one = ", one passing trace each" if rules.policy != "all" else ""
+    lines = wrap(
+        f"Ready: {out}/ holds {plural(facts['problems_kept'], 'problem')}{one}, {plural(kept, 'trace')}, "
+        f"{millions(facts['tokens_kept'])} tokens, none cut."
+    )
+    lost = facts["problems"] - facts["problems_kept"]
+    if lost:
+        within = f" within {n(bound)} tokens" if bound else ""
+        lines += wrap(f"Lost: {plural(lost, 'problem')} with no passing trace{within}.")
+    rows = [["traces", "count", "problems lost"], [SAID["kept"], n(kept), ""]]
+    for reason in reversed(REASONS):
+        if facts["dropped"][reason]:
+            said = f"over {n(bound)}, dropped whole" if reason == "over_length" and bound else SAID[reason]
+            rows.append([said, n(facts["dropped"][reason]), n(facts["problems_lost"].get(reason, 0))])
+    rows.append(["total read", n(facts["traces"]), n(lost)])
+    lines += ["", *table(rows), ""]
+    if written.rewritten:
+        lines += wrap(
+            f"messages rewritten in {plural(written.rewritten, 'row')}: the source's own held another trace than the chosen one."
+        )
+    lines += wrap("Tokens: " + counted_by(meta))
+    lines += wrap(f"Test memory first with the longest rows: {out}/longest.parquet")
+    lines += wrap(f'Next: load_dataset("{out}") | curate yield {out} | curate push {out} ORG/NAME')
+    return "\n".join(lines)
+
+
+def inspection(facts: Mapping[str, Any], meta: Meta) -> str:
+    """The screen of ``curate inspect``: what is wrong first, then what it is."""
+    lines = [*_synthetic(meta), *_warnings(facts, meta), ""]
+    t, s, d = facts["tokens"], facts["structure"], facts["difficulty"]
+    per = facts["traces_per_problem"]
+    shown = ", ".join(f"{k} in {n(v)}" for k, v in list(per.items())[:6]) + (", ..." if len(per) > 6 else "")
+    rows = [
+        ["traces", f"{n(facts['traces'])} in {_rows(facts)}"],
+        ["problems", f"{n(facts['problems'])}; traces per problem: {shown or '-'}"],
+        [
+            "finished",
+            f"{n(facts['traces'] - facts['unfinished'] - facts['bad_rows'])}; {n(facts['unfinished'])} cut off or unfinished",
+        ],
+        [
+            "reasoning",
+            f"{n(facts['traces'] - facts['without_thinking'])} think; {n(s['complete'])} closed with an answer; {n(s['opening_missing'])} without an opening mark; {n(s['malformed'])} malformed",
+        ],
+        ["control text", plural(s["control_text"], "trace") + " with chat control tokens in the text"],
+        ["passing", passing_by(facts["passing"], unverified=facts["passing"]["basis"] == "none")],
+        ["difficulty", f"{n(d['rated'])} traces rated, {n(d['unrated'])} unrated"],
+        ["length", f"half {n(t['p50'])} / 90 % {n(t['p90'])} / 99 % {n(t['p99'])} / longest {n(t['max'])} tokens"],
+    ]
+    parts = {k: v for k, v in facts["lengths"].items() if v and v["p50"] is not None}
+    if parts:
+        rows.append(["  of it", ", ".join(f"{k} {n(v['p50'])}" for k, v in parts.items()) + " (medians)"])
+    for source in meta.sources:
+        rows.append(
+            ["columns", safe(source["name"]) + ": " + ", ".join(f"{safe(k)} = {safe(v)}" for k, v in source["mapping"].items())]
+        )
+        if source.get("licence"):
+            rows.append(["licence", safe(source["licence"])])
+    for label, text in rows:
+        lines += [("  " + label.ljust(14) + line) if i == 0 else "  " + " " * 14 + line for i, line in enumerate(wrap(text))]
+    lines += ["", *wrap("Tokens: " + counted_by(meta)), *_counted_out(meta)]
+    spec = " ".join(safe(s.get("spec", s["name"])) for s in meta.sources)
+    lines += ["", f"Next: curate yield {spec}"]
+    return "\n".join(lines)
+
+
+def _warnings(facts: Mapping[str, Any], meta: Meta) -> list[str]:
+    out: list[str] = []
+    altered = facts["structure"]["render_altered"]
+    if altered:
+        out += wrap(
+            f"STOP  This chat template drops or alters the reasoning of {n(altered)} of {n(facts['traces'])} traces: you would train on something else. "
+            "Use --chat-template FILE with a training version, or --count trace.",
+            indent="      ",
+        )
+    if facts["traces"] and set(facts["traces_per_problem"]) == {"1"}:
+        out.append("NOTE  One trace per problem: shortest is first.")
+    if facts["passing"]["basis"] == "none":
+        out.append("NOTE  Nobody has checked which traces pass.")
+    if facts["traces"] and facts["unfinished"] * 20 > facts["traces"]:
+        out.append(f"NOTE  {percent(facts['unfinished'], facts['traces'])} of the traces are cut off or unfinished.")
+    if facts["bad_rows"]:
+        out.append(f"NOTE  {plural(facts['bad_rows'], 'row')} without text, with lists that do not line up, or not readable.")
+    if facts["rows_without_problem"]:
+        out.append(f"NOTE  {plural(facts['rows_without_problem'], 'row')} without a problem id.")
+    return out or ["Nothing wrong was found."]
