@@ -6,15 +6,19 @@ Every way to count is a ``Counter``: batches of text in, narrow columns out. Not
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Final, Literal, Protocol, runtime_checkable
+from typing import Any, Final, Literal, Protocol, runtime_checkable
 
+import numpy as np
 import polars as pl
 
-from curate.errors import UsageError
+from curate import cache, chat
+from curate.encoder import Encoder, find_tokenizer
+from curate.errors import CurateError, UsageError
 
 Kind = Literal["sample", "trace"]
 Note = Callable[[str], None]
@@ -104,9 +108,7 @@ class RuleCounter:
             pl.lit(0, dtype=pl.UInt8).alias("render"),
         ]
         columns += [
-            self._tokens(self._length(part)).alias(f"{part}_tokens")
-            for part in ("reasoning", "answer")
-            if part in frame.columns
+            self._tokens(self._length(part)).alias(f"{part}_tokens") for part in ("reasoning", "answer") if part in frame.columns
         ]
         # with_columns, not select: literals must get the frame's height, also when it is zero.
         names = [c.meta.output_name() for c in columns]
@@ -122,9 +124,206 @@ def rule(text: str, *, kind: Kind = "sample") -> RuleCounter:
     divisor = Fraction(match[2]) if match else Fraction(0)
     if match is None or divisor <= 0:
         raise UsageError(f"--estimate {text!r} is no rule: give chars/N or bytes/N, N above 0, for example chars/3.6.")
-    return RuleCounter(
-        unit="chars" if match[1] == "chars" else "bytes", divisor=divisor, by=f"{match[1]}/{match[2]}", kind=kind
+    return RuleCounter(unit="chars" if match[1] == "chars" else "bytes", divisor=divisor, by=f"{match[1]}/{match[2]}", kind=kind)
+
+
+class ExactCounter:
+    """Lengths by a tokenizer; whole samples through its chat template.
+
+    ``control`` are the tokenizer's control tokens; rows whose trace holds one as text are flagged.
+    """
+
+    basis: Literal["exact", "estimate", "column"] = "exact"
+    low = high = 1.0
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        *,
+        name: str,
+        kind: Kind = "sample",
+        template: chat.ChatTemplate | None = None,
+        total: int | None = None,
+        note: Note | None = None,
+    ) -> None:
+        self.encoder, self.kind, self.template, self.name = encoder, kind, template, name
+        self._total, self._note = total, note
+        self._control = [t for t in encoder.control_tokens() if not chat.MARKS.fullmatch(t)]
+        self._local = threading.local()
+        self._opening = chat.opening(template) if template is not None and kind == "sample" else ""
+        written = "" if template is None else template.source + "".join(template.specials.values())
+        self._template_control = [t for t in self._control if t in written]
+
+    @property
+    def by(self) -> str:
+        how = "the trace alone" if self.kind == "trace" else "chat template" if self.template else "no chat template"
+        return f"{self.name} sha256:{self.encoder.sha256[:8]}, {how}"
+
+    @property
+    def key(self) -> str:
+        template = self.template.sha256 if self.template is not None and self.kind == "sample" else "none"
+        return f"exact {_RULES} {self.encoder.sha256} {template} {self.kind}"
+
+    @property
+    def checked(self) -> bool:
+        return self.encoder.checked
+
+    @property
+    def engine(self) -> str:
+        """The engine that counts, for a file's metadata: lengths do not depend on it."""
+        return self.encoder.engine
+
+    def count(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """See ``Counter.count``. Raises ``CurateError`` for messages without a template, or a template that fails."""
+        present = (frame["trace"].str.strip_chars().fill_null("") != "").to_numpy()
+        texts, starts, altered = self._texts(frame, present)
+        tokens = np.zeros(frame.height, np.uint32)
+        tokens[present] = self.encoder.lengths(texts, total=self._total)
+        before = np.zeros(frame.height, np.uint32)
+        before[present] = self._prefixes(texts, starts)
+        render = np.zeros(frame.height, np.uint8)
+        render[present] = altered * RENDER_ALTERED
+        render |= holds_any(frame["trace"], self._control).to_numpy() * np.uint8(RENDER_CONTROL)
+        out = pl.DataFrame({"tokens": tokens, "prompt_tokens": before, "render": render})
+        out = out.with_columns(pl.when(pl.Series(present)).then("tokens").alias("tokens"))
+        parts = [self._part(frame[p], f"{p}_tokens") for p in ("reasoning", "answer") if p in frame.columns]
+        return out.with_columns(parts)
+
+    def _part(self, texts: pl.Series, name: str) -> pl.Series:
+        counts = self.encoder.lengths(texts.fill_null("").to_list(), total=self._total)
+        return pl.select(pl.when(texts.is_not_null()).then(pl.Series(counts)).alias(name)).to_series()
+
+    def _prefixes(self, texts: list[str], starts: list[int]) -> np.ndarray[Any, np.dtype[np.uint32]]:
+        """Tokens before the trace; traces of one problem share the text, so each is counted once."""
+        where: dict[str, int] = {}
+        index = [where.setdefault(t[:s], len(where)) for t, s in zip(texts, starts, strict=True)]
+        counts = self.encoder.lengths(list(where), total=self._total)
+        return counts[np.array(index, np.int64)] if index else counts
+
+    def _texts(
+        self, frame: pl.DataFrame, present: np.ndarray[Any, np.dtype[np.bool_]]
+    ) -> tuple[list[str], list[int], np.ndarray[Any, np.dtype[np.uint8]]]:
+        """The string of each present row, where its trace begins, and 1 where the template altered it."""
+        rows = frame.filter(pl.Series(present))
+        traces: list[str] = rows["trace"].to_list()
+        zero = np.zeros(len(traces), np.uint8)
+        turns = None if self.kind == "trace" else _turns(rows)
+        if turns is None:
+            return traces, [0] * len(traces), zero
+        if self.template is None:
+            if "context" in rows.columns and rows["context"].null_count() < rows.height:
+                raise no_template(self.name)
+            return self._joined(rows["prompt"].to_list(), traces)
+        plain = self._plain(rows)
+        made = [self._sample(t, x, plain=p) for t, x, p in zip(turns, traces, plain, strict=True)]
+        return [m.text for m in made], [m.start for m in made], np.array([m.altered for m in made], np.uint8)
+
+    def _joined(
+        self, prompts: list[str | None], traces: list[str]
+    ) -> tuple[list[str], list[int], np.ndarray[Any, np.dtype[np.uint8]]]:
+        texts = [t if p is None else f"{p}\n{t}" for p, t in zip(prompts, traces, strict=True)]
+        return texts, [0 if p is None else len(p) + 1 for p in prompts], np.zeros(len(texts), np.uint8)
+
+    def _sample(self, turns: list[chat.Turn] | None, trace: str, *, plain: bool) -> chat.Rendered:
+        if turns is None:
+            return chat.Rendered(text=trace, start=0, altered=False)
+        if len(turns) == 1 and turns[0][0] == "user":
+            prompt = turns[0][1]
+            if chat.rendered_already(prompt, control=self._template_control, opening=self._opening):
+                return chat.Rendered(text=prompt + trace, start=len(prompt), altered=False)
+        return self._renderer().sample(turns, trace, plain=plain)
+
+    def _renderer(self) -> chat.Renderer:
+        if not hasattr(self._local, "renderer"):
+            assert self.template is not None
+            self._local.renderer = chat.Renderer(self.template, note=self._note)
+        renderer: chat.Renderer = self._local.renderer
+        return renderer
+
+    def _plain(self, rows: pl.DataFrame) -> list[bool]:
+        """False for a row that holds a string which the template tests for: it is rendered whole."""
+        tested = self._renderer().tested
+        odd = holds_any(rows["trace"], tested)
+        before = pl.Series([None] * rows.height, dtype=pl.String)
+        if "context" in rows.columns:
+            before = rows.select(
+                pl.col("context").list.eval(pl.element().struct.field("content").fill_null("")).list.join("\n")
+            ).to_series()
+        elif "prompt" in rows.columns:
+            before = rows["prompt"]
+        return (~(odd | holds_any(before, [*tested, chat.OPEN, chat.CLOSE]))).to_list()
+
+
+_RULES: Final = 1
+"""Raised when the string that is counted changes: cached lengths of older rules are then not believed."""
+
+
+def no_template(name: str) -> CurateError:
+    """The error of whole samples asked for where the tokenizer has no chat template."""
+    return CurateError(
+        f"{name} has no chat template, so whole samples cannot be counted: "
+        "count the trace alone with --count trace, or give a template with --chat-template FILE."
     )
+
+
+def holds_any(texts: pl.Series, strings: list[str]) -> pl.Series:
+    """True where a text holds one of ``strings``. A few prefixes are looked for first, at memory speed."""
+    none = pl.select(pl.repeat(False, len(texts), dtype=pl.Boolean)).to_series()
+    if not strings:
+        return none
+    frame = texts.alias("t").to_frame().with_row_index("i")
+    column = pl.col("t").str
+    prefixes = sorted({s[:2] for s in strings})
+    if len(strings) > 4 and len(prefixes) <= 4:
+        frame = frame.filter(pl.any_horizontal(column.contains(p, literal=True) for p in prefixes))
+    exact = (
+        pl.any_horizontal(column.contains(s, literal=True) for s in strings) if len(strings) <= 8 else column.contains_any(strings)
+    )
+    found = frame.filter(exact)["i"]
+    return none.scatter(found, True)
+
+
+def _turns(rows: pl.DataFrame) -> list[list[chat.Turn] | None] | None:
+    """The turns before each trace: the source's own, else the prompt as a user's; None without any."""
+    if "context" in rows.columns and rows["context"].null_count() < rows.height:
+        return [None if c is None else [(t["role"] or "", t["content"] or "") for t in c] for c in rows["context"].to_list()]
+    if "prompt" not in rows.columns or rows["prompt"].null_count() == rows.height:
+        return None
+    return [None if p is None else [("user", p)] for p in rows["prompt"].to_list()]
+
+
+def open_exact(
+    tokenizer: str | Path,
+    *,
+    chat_template: Path | None = None,
+    kind: Kind = "sample",
+    messages: bool = False,
+    total: int | None = None,
+    cached: bool = True,
+    note: Note | None = None,
+) -> ExactCounter:
+    """The counter of a tokenizer. ``messages``: the data are messages, which need a chat template to be counted whole.
+
+    ``total``: bytes of text to come, where known (small inputs skip the fast engine). ``cached``: remember in the cache
+    folder that the engine has been compared with the reference for this tokenizer.
+    """
+    files = find_tokenizer(tokenizer)
+    template = None
+    if kind == "sample":
+        template = chat.read(files.config, files.jinja, label=files.name, override=chat_template)
+        if template is None and messages:
+            raise no_template(files.name)
+    encoder = Encoder(
+        files.tokenizer,
+        note=note,
+        seen=(lambda k: cache.lookup(f"gate {k}") is not None) if cached else None,
+        remember=(lambda k: _remember(f"gate {k}")) if cached else None,
+    )
+    return ExactCounter(encoder, name=files.name, kind=kind, template=template, total=total, note=note)
+
+
+def _remember(key: str) -> None:
+    cache.store(key, pl.DataFrame({"agreed": [True]}))
 
 
 def open_counter(
@@ -133,7 +332,22 @@ def open_counter(
     chat_template: Path | None = None,
     estimate: str | None = None,
     kind: Kind = "sample",
+    messages: bool = False,
+    total: int | None = None,
+    cached: bool = True,
     note: Note | None = None,
 ) -> Counter:
-    """The counter that the options ask for: a tokenizer, else a rule, else the default estimate."""
+    """The counter that the options ask for: a tokenizer, else a rule, else the default estimate. See ``open_exact``."""
+    if tokenizer is not None:
+        return open_exact(
+            tokenizer,
+            chat_template=chat_template,
+            kind=kind,
+            messages=messages,
+            total=total,
+            cached=cached,
+            note=note,
+        )
+    if chat_template is not None:
+        raise UsageError("--chat-template needs --tokenizer: a template's tokens are counted by a tokenizer.")
     return rule(estimate or "chars/3.6", kind=kind)
