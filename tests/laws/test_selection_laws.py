@@ -1,0 +1,155 @@
+"""Laws of choosing, and a plain-Python oracle that marks one trace at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+from hypothesis import given
+from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
+
+from curate.ledger import REASONS, Meta
+from curate.selection import Rules, Thinking, mark, summary, thinking_required
+from tests.laws.strategies import Row, is_passing, is_usable, ledger, place, rows, rules
+
+Place = tuple[int, int, int]
+
+
+def marked(made: list[Row], rule: Rules) -> pl.DataFrame:
+    frame = ledger(made)
+    return mark(frame, rule, thinking_required(frame, Meta(), rule))
+
+
+def reasons(frame: pl.DataFrame) -> dict[Place, str | None]:
+    return {place(row): row["reason"] for row in frame.iter_rows(named=True)}
+
+
+def requirement(made: list[Row], rule: Rules) -> dict[int, Thinking]:
+    return thinking_required(ledger(made), Meta(), rule)
+
+
+def splitmix(state: int) -> int:
+    """splitmix64 in whole numbers."""
+    z = (state + 0x9E3779B97F4A7C15) % 2**64
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB % 2**64
+    return z ^ (z >> 31)
+
+
+def preference(trace: Row, rule: Rules) -> Any:
+    body = trace["tokens"] - trace["prompt_tokens"]
+    if rule.policy == "random":
+        state = rule.seed
+        for part in place(trace):
+            state = splitmix(state ^ part)
+        return state >> 32, place(trace)
+    return {"first": 0, "shortest": body, "longest": -body}[rule.policy], place(trace)
+
+
+def oracle(made: list[Row], rule: Rules) -> dict[Place, str | None]:
+    """Reasons from the design's words: problem by problem, trace by trace."""
+    required = requirement(made, rule)
+    fates: dict[Place, str | None] = {}
+    for trace in made:
+        over = rule.max_tokens is not None and (trace["tokens"] or 0) > rule.max_tokens
+        fate = None
+        if trace["tokens"] is None:
+            fate = "bad_row"
+        elif trace["problem"] is None:
+            fate = "no_problem"
+        elif not trace["finished"]:
+            fate = "unfinished"
+        elif not is_usable(trace, required):
+            fate = "no_thinking"
+        elif not is_passing(trace, required, rule.passing):
+            fate = "not_passing"
+        elif over:
+            fate = "over_length"
+        fates[place(trace)] = fate
+    if rule.policy == "all":
+        return fates
+    for problem in {trace["problem"] for trace in made}:
+        able = [None, "over_length"] if rule.choose_first else [None]
+        rivals = [t for t in made if t["problem"] == problem and fates[place(t)] in able]
+        if not rivals:
+            continue
+        best = min(rivals, key=lambda t: preference(t, rule))
+        for trace in rivals:
+            if trace is not best and fates[place(trace)] is None:
+                fates[place(trace)] = "not_chosen"
+    return fates
+
+
+@given(rows(), rules())
+def test_every_trace_gets_the_fate_the_oracle_gives_it(made: list[Row], rule: Rules) -> None:
+    assert reasons(marked(made, rule)) == oracle(made, rule)
+
+
+@given(rows(), rules())
+def test_rules_mark_and_never_filter_or_change_anything_else(made: list[Row], rule: Rules) -> None:
+    assert_frame_equal(marked(made, rule).drop("reason"), ledger(made).drop("reason"))
+
+
+@given(rows(), rules())
+def test_kept_and_dropped_are_all_traces_and_all_problems(made: list[Row], rule: Rules) -> None:
+    told = summary(marked(made, rule))
+    assert told["kept"] + sum(told["dropped"].values()) == told["traces"] == len(made)
+    assert told["problems_kept"] + sum(told["problems_lost"].values()) == told["problems"]
+
+
+@given(rows(), rules())
+def test_the_summary_counts_what_the_oracle_counts(made: list[Row], rule: Rules) -> None:
+    fates = oracle(made, rule)
+    kept = [t for t in made if fates[place(t)] is None]
+    problems = {t["problem"] for t in made} - {None}
+    lost: dict[str, int] = {}
+    for problem in problems - {t["problem"] for t in kept}:
+        last = max((fates[place(t)] or "" for t in made if t["problem"] == problem), key=REASONS.index)
+        lost[last] = lost.get(last, 0) + 1
+    assert summary(marked(made, rule)) == {
+        "traces": len(made),
+        "kept": len(kept),
+        "dropped": {reason: list(fates.values()).count(reason) for reason in REASONS},
+        "problems": len(problems),
+        "problems_kept": len({t["problem"] for t in kept}),
+        "problems_lost": lost,
+        "tokens_kept": sum(t["tokens"] for t in kept),
+    }
+
+
+@given(rows(), rules(), st.randoms(use_true_random=False))
+def test_the_order_of_the_rows_changes_nothing(made: list[Row], rule: Rules, random: Any) -> None:
+    other = random.sample(made, len(made))
+    assert reasons(marked(other, rule)) == reasons(marked(made, rule))
+
+
+@given(rows(), rules(thinking="optional"))
+def test_choosing_again_from_what_was_chosen_keeps_all_of_it(made: list[Row], rule: Rules) -> None:
+    fates = reasons(marked(made, rule))
+    kept = [t for t in made if fates[place(t)] is None]
+    assert set(reasons(marked(kept, rule)).values()) <= {None}
+
+
+@given(rows(prompts=False), rules(policy="shortest", choose_first=False, max_tokens=5))
+def test_dropping_and_choosing_the_shortest_commute(made: list[Row], rule: Rules) -> None:
+    then = Rules(max_tokens=5, passing=rule.passing, thinking=rule.thinking, choose_first=True)
+    before, after = marked(made, rule), marked(made, then)
+    assert before["reason"].is_null().to_list() == after["reason"].is_null().to_list()
+
+
+@given(rows(), rules(choose_first=False), rules(choose_first=False))
+def test_a_dropped_trace_loses_no_problem_under_any_policy(made: list[Row], one: Rules, two: Rules) -> None:
+    same = {"max_tokens": one.max_tokens, "passing": one.passing, "thinking": one.thinking}
+    first = summary(marked(made, Rules(policy=one.policy, seed=one.seed, **same)))
+    other = summary(marked(made, Rules(policy=two.policy, seed=two.seed, **same)))
+    assert first["problems_kept"] == other["problems_kept"]
+    assert first["problems_lost"] == other["problems_lost"]
+
+
+@given(rows(), rules(policy="random"))
+def test_a_random_choice_does_not_depend_on_other_problems(made: list[Row], rule: Rules) -> None:
+    rule = Rules(policy="random", seed=rule.seed, max_tokens=rule.max_tokens, passing=rule.passing, thinking="required")
+    whole = reasons(marked(made, rule))
+    alone = reasons(marked([t for t in made if t["problem"] == "A"], rule))
+    assert alone == {key: whole[key] for key in alone}
