@@ -157,7 +157,8 @@ def as_messages(row: dict[str, Any]) -> list[dict[str, str]]:
 
 @pytest.mark.parametrize("style", formats.PROMPTED)
 def test_a_row_loaded_by_datasets_renders_to_the_counted_length(style: formats.Style, tmp_path: Path) -> None:
-    # by hand, each turn is <|im_start|>, role, words, <|im_end|>: (5 + 3) + (8 + 3); (2 + 3) + (3 + 3) + (1 + 3) + (3 + 3) + (1 + 3)
+    # by hand, a turn is <|im_start|>, role, words, <|im_end|>:
+    # (5 + 3) + (8 + 3) = 19; (2 + 3) + (3 + 3) + (1 + 3) + (3 + 3) + (1 + 3) = 25
     from datasets import load_dataset
 
     (tmp_path / "data").mkdir()
