@@ -5,10 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import polars as pl
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from curate.ledger import SCHEMA
 from curate.selection import Rules, Thinking
+
+# Laws are about values: a busy machine breaks none of them.
+settings.register_profile("laws", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("laws")
 
 Row = dict[str, Any]
 

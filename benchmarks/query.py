@@ -1,0 +1,108 @@
+"""What a second question costs: `yield` from a ledger against a bare read of the same file, whole processes side by side.
+
+    python benchmarks/query.py [--rows 1000000] [--repeats 5]
+
+A synthetic ledger of about three traces per problem (verdicts, unfinished ones, ratings, shuffled problems) is written once; then
+fresh processes read it (``read``), answer all of ``yield`` from it (``yield``), or mark every trace for ``select`` (``mark``), in turn.
+Prints the median wall time of each, its ratio to the bare read, and the peak of memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+WORK = ("read", "yield", "mark")
+
+
+def make(rows: int, path: Path) -> None:
+    """Lengths are log-normal and rise with the rating; 4 % of the ratings, 10 % of the verdicts are missing."""
+    import numpy as np
+    import polars as pl
+
+    from curate.ledger import SCHEMA, Reason
+
+    rng = np.random.default_rng(0)
+    problems = max(rows // 3, 1)
+    problem = rng.integers(0, problems, rows)
+    rating = rng.integers(8, 36, problems) * 100.0
+    tokens = np.exp(9.1 + (rating[problem] - 2000) / 2500 + rng.normal(0, 0.55, rows))
+    rating[rng.random(problems) < 0.04] = np.nan
+    verdict = rng.random(rows)
+    frame = pl.DataFrame(
+        {
+            "source": pl.Series(np.zeros(rows, np.uint16)),
+            "row": np.arange(rows, dtype=np.uint32),
+            "item": np.zeros(rows, np.uint32),
+            "problem": problem,
+            "tokens": tokens.astype(np.uint32),
+            "prompt_tokens": np.zeros(rows, np.uint32),
+            "passed": pl.select(pl.when(pl.Series(verdict) > 0.1).then(pl.Series(verdict) > 0.4)).to_series(),
+            "finished": rng.random(rows) > 0.08,
+            "thinking": rng.random(rows) > 0.01,
+            "difficulty": pl.Series(rating[problem]).fill_nan(None),
+        }
+    ).with_columns(
+        problem=pl.format("{}/{}", 1000 + pl.col("problem") // 7, pl.col("problem") % 7), reason=pl.lit(None, dtype=Reason)
+    )
+    frame.select(list(SCHEMA)).write_parquet(path, row_group_size=250_000)
+
+
+def work(name: str, path: Path) -> None:
+    import polars as pl
+
+    frame = pl.read_parquet(path)
+    if name == "read":
+        return
+    from curate.ledger import Meta
+    from curate.selection import Rules, mark, summary, thinking_required
+    from curate.yields import yield_table
+
+    if name == "yield":
+        json.dumps(yield_table(frame, Meta(sources=({"rows": frame.height},))).json())
+    else:
+        rules = Rules(max_tokens=8192)
+        summary(mark(frame, rules, thinking_required(frame, Meta(), rules)))
+
+
+def child(name: str, path: Path) -> tuple[float, float]:
+    """Wall seconds and peak MB of a fresh process."""
+    start = time.perf_counter()
+    run = subprocess.run([sys.executable, __file__, "--child", name, str(path)], check=True, capture_output=True, text=True)
+    return time.perf_counter() - start, float(run.stdout)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.child:
+        work(args.child[0], Path(args.child[1]))
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "ledger.parquet"
+        make(args.rows, path)
+        seen: dict[str, list[tuple[float, float]]] = {name: [] for name in WORK}
+        for _ in range(args.repeats):
+            for name in WORK:
+                seen[name].append(child(name, path))
+        size = path.stat().st_size / args.rows
+    print(f"{args.rows:,} traces, {size:.1f} bytes each on disk, {args.repeats} runs of each")
+    floor = statistics.median(wall for wall, _ in seen["read"])
+    for name, runs in seen.items():
+        wall = statistics.median(w for w, _ in runs)
+        print(f"{name:6} {wall:6.2f} s  {wall / floor:5.2f} x read  peak {max(mb for _, mb in runs):6.0f} MB")
+
+
+if __name__ == "__main__":
+    main()
