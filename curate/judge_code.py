@@ -16,10 +16,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
-from curate.errors import CurateError
 from curate.sandbox import MEMORY_STATUS, SYNTAX_STATUS, Limits, Run, Sandbox
 from curate.verdicts import Verdict
-from curate.verify import Task, Test
+from curate.verify import Case, Task
 
 CALLS: Final = Path(__file__).with_name("calls.py")
 MEMORY_MIB: Final = 1024
@@ -106,7 +105,7 @@ def _judge(task: Task, box: Sandbox, rules: Rules, *, alone: bool) -> Verdict | 
     if task.note or task.program is None:
         return _verdict(task, "unverifiable" if task.note else "no_code", tests=0)
     if any(t.style == "script" for t in task.tests):
-        raise CurateError("Test scripts are judged by judge_script.")  # pragma: no cover
+        raise CurateError("Case scripts are judged by judge_script.")  # pragma: no cover
     limit, longest = rules.seconds(task), 0.0
     program = task.program.encode("utf-8", "surrogatepass")
     for number, test in enumerate(task.tests):
@@ -139,9 +138,10 @@ def _verdict(task: Task, found: str, *, failed: int | None = None, seconds: floa
     )
 
 
-def _run(box: Sandbox, program: bytes, test: Test, *, limit: float, memory_mib: int) -> Run:
+def _run(box: Sandbox, program: bytes, test: Case, *, limit: float, memory_mib: int) -> Run:
     room = (OUTPUT_MIB << 20) + 2 * len(test.output)
-    limits = Limits(cpu=limit * OVER, wall=limit * OVER + 1, memory_mib=memory_mib, output_bytes=room)
+    # The wall clock is wide, so that on a busy machine an endless loop still ends by its processor time, which needs no second run.
+    limits = Limits(cpu=limit * OVER, wall=2 * limit * OVER + 2, memory_mib=memory_mib, output_bytes=room)
     if test.style == "call":
         given = json.dumps({"call": test.call, "args": json.loads(test.input)})
         return box.run(program, given.encode(), limits=limits, mode=CALLS.name, extra=(CALLS,))
@@ -175,7 +175,7 @@ def _syntax(box: Sandbox, program: bytes) -> bool:
 # --- comparing ---
 
 
-def _agrees(run: Run, test: Test, task: Task) -> bool:
+def _agrees(run: Run, test: Case, task: Task) -> bool:
     text = run.output.decode("utf-8", "replace")
     if test.style == "stdin":
         return same_output(text, test.output, tolerance=task.tolerance, fold_case=task.fold_case)
@@ -226,7 +226,9 @@ def same_value(have: Any, want: Any) -> bool:
     if isinstance(have, bool) or isinstance(want, bool):
         return have is want
     if isinstance(have, int | float) and isinstance(want, int | float):
-        return have == want or (isinstance(have, float) | isinstance(want, float) and abs(have - want) <= 1e-6 * max(1.0, abs(want)))
+        return have == want or (
+            isinstance(have, float) | isinstance(want, float) and abs(have - want) <= 1e-6 * max(1.0, abs(want))
+        )
     if isinstance(have, list) and isinstance(want, list):
         return len(have) == len(want) and all(map(same_value, have, want))
     if isinstance(have, dict) and isinstance(want, dict):

@@ -123,7 +123,9 @@ def open_sandbox(isolation: Isolation = "bwrap") -> Sandbox:
         if result:
             return box
     reason = said.strip().splitlines()[-1] if said.strip() else "no message"
-    raise CurateError(f"bubblewrap is installed but cannot isolate here ({reason}): user name spaces may be switched off. {INSTALL}")
+    raise CurateError(
+        f"bubblewrap is installed but cannot isolate here ({reason}): user name spaces may be switched off. {INSTALL}"
+    )
 
 
 def _try(box: Sandbox) -> tuple[bool, str]:
@@ -210,7 +212,9 @@ _REFUSED: Final = {
 def _seccomp(machine: str) -> bytes:
     """A classic BPF program: EPERM for the calls above and for clone without CLONE_THREAD, ENOSYS for clone3, else allowed."""
     if machine not in _ARCH:
-        raise CurateError(f"The sandbox knows the system calls of x86_64 and aarch64, not of {machine}. `--isolation none` is left.")
+        raise CurateError(
+            f"The sandbox knows the system calls of x86_64 and aarch64, not of {machine}. `--isolation none` is left."
+        )
     load, jump, more, bits, give = 0x20, 0x15, 0x35, 0x45, 0x06  # LD_W_ABS, JEQ, JGE, JSET, RET
     allow, kill, eperm, enosys = 0x7FFF0000, 0x80000000, 0x00050001, 0x00050026
     clone, clone3 = _CLONE[machine]
@@ -287,15 +291,15 @@ _ENVIRONMENT: Final = {
 def _sealed(stack: contextlib.ExitStack, data: bytes) -> int:
     """A descriptor that reads ``data`` and, on Linux, can no longer be written through any path."""
     if not hasattr(os, "memfd_create"):
-        file = stack.enter_context(tempfile.TemporaryFile())
-        file.write(data)
-        file.seek(0)
-        return file.fileno()
+        plain = stack.enter_context(tempfile.TemporaryFile())
+        plain.write(data)
+        plain.seek(0)
+        return plain.fileno()
     import fcntl
 
     number = os.memfd_create("curate", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     stack.callback(os.close, number)
-    with open(number, "wb", closefd=False) as file:  # noqa: PTH123 - a descriptor, not a path
+    with open(number, "wb", closefd=False) as file:
         file.write(data)
     os.lseek(number, 0, os.SEEK_SET)
     fcntl.fcntl(number, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE)

@@ -183,7 +183,9 @@ def read(path: Path) -> tuple[pl.DataFrame, dict[str, Any]]:
         said = pl.read_parquet_metadata(path).get("curate")
         table = pl.read_parquet(path)
     except (pl.exceptions.PolarsError, OSError) as error:
-        raise CurateError(f"{path} cannot be read as Parquet ({type(error).__name__}): `curate verify SOURCE -o FILE` writes one.") from error
+        raise CurateError(
+            f"{path} cannot be read as Parquet ({type(error).__name__}): `curate verify SOURCE -o FILE` writes one."
+        ) from error
     settings = json.loads(said).get("verdicts") if said else None
     if not isinstance(settings, dict) or any(c not in table.columns for c in ("digest", "verdict", "passed", "tests")):
         raise CurateError(f"{path} holds no verdicts of `curate verify`: give the file that `curate verify SOURCE -o FILE` wrote.")

@@ -54,7 +54,7 @@ _ANY_CASE: Final = re.compile(r"in any (?:letter )?(?:case|register)|any letter 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Test:
+class Case:
     """One test: text for stdin and the expected text, or JSON arguments of ``call`` and its JSON result, or a test script."""
 
     input: str
@@ -73,7 +73,7 @@ class Task:
     problem: str | None
     digest: str
     program: str | None
-    tests: tuple[Test, ...]
+    tests: tuple[Case, ...]
     tests_digest: str
     note: str = ""
     time_limit: float | None = None
@@ -94,7 +94,8 @@ def program_of(answer: str) -> str | None:
     """
     blocks = [(mark.lower(), textwrap.dedent(body)) for mark, body in _FENCE.findall(answer) if body.strip()]
     marked = [body for mark, body in blocks if mark in PYTHON]
-    return (marked or [body for mark, body in blocks if not mark] or [None])[-1]
+    bare = marked or [body for mark, body in blocks if not mark]
+    return bare[-1] if bare else None
 
 
 def language_of(answer: str) -> str | None:
@@ -103,7 +104,7 @@ def language_of(answer: str) -> str | None:
     return marks[-1] if marks and marks[-1] not in PYTHON else None
 
 
-def tests_of(row: dict[str, Any], *, columns: Sequence[str] | None = None) -> list[Test]:
+def cases_of(row: dict[str, Any], *, columns: Sequence[str] | None = None) -> list[Case]:
     """The tests of one row, each once, in the order of ``KINDS``.
 
     Args:
@@ -112,14 +113,14 @@ def tests_of(row: dict[str, Any], *, columns: Sequence[str] | None = None) -> li
 
     Tests that the publisher cut (Codeforces shows long ones with "..." at the end) and half tests are left out.
     """
-    found: list[Test] = []
+    found: list[Case] = []
     for name in columns if columns is not None else [c for c in KINDS if c in row]:
         found += _read(row.get(name), kind=KINDS.get(name, "test"), call=_text(row.get("fn_name")))
     once = {(t.input, t.output, t.style): t for t in reversed(found)}
     return [t for t in dict.fromkeys(found) if once[(t.input, t.output, t.style)] is t]
 
 
-def _read(value: Any, *, kind: str, call: str) -> list[Test]:
+def _read(value: Any, *, kind: str, call: str) -> list[Case]:
     if isinstance(value, str):
         text = value.strip()
         if text[:1] in "[{":
@@ -128,7 +129,7 @@ def _read(value: Any, *, kind: str, call: str) -> list[Test]:
             except ValueError:
                 pass
         script = re.search(r"^\s*(?:assert\b|(?:async )?def test|class Test)", value, re.MULTILINE)
-        return [Test(input=value, output="", kind="script", style="script")] if script else []
+        return [Case(input=value, output="", kind="script", style="script")] if script else []
     if isinstance(value, dict):
         call = _text(value.get("fn_name") or value.get("function_name")) or call
         for nested in ("test_cases", "tests", "input_output"):
@@ -142,21 +143,21 @@ def _read(value: Any, *, kind: str, call: str) -> list[Test]:
         return _pairs([given], [wanted], kind=kind, call="" if typed.startswith("stdin") else call)
     if isinstance(value, list) and value and all(isinstance(v, str) for v in value):
         body = "".join(f"def test_{n}():\n{textwrap.indent(line, '    ')}\n" for n, line in enumerate(value) if line.strip())
-        return [Test(input=f"from solution import *\n{body}", output="", kind="script", style="script")] if "assert" in body else []
+        return [Case(input=f"from solution import *\n{body}", output="", kind="script", style="script")] if "assert" in body else []
     return [t for v in value if isinstance(v, dict) for t in _read(v, kind=kind, call=call)] if isinstance(value, list) else []
 
 
-def _pairs(given: Sequence[Any], wanted: Sequence[Any], *, kind: str, call: str) -> list[Test]:
+def _pairs(given: Sequence[Any], wanted: Sequence[Any], *, kind: str, call: str) -> list[Case]:
     tests = []
     for i, o in zip(given, wanted, strict=True):
         if i is None or o is None:
             continue
         if call:
-            tests.append(Test(input=_arguments(i), output=_json(o), kind=kind, style="call", call=call))
+            tests.append(Case(input=_arguments(i), output=_json(o), kind=kind, style="call", call=call))
             continue
         left, right = _lines(i), _lines(o)
         if not (left.rstrip().endswith("...") or right.rstrip().endswith("...")):
-            tests.append(Test(input=left, output=right, kind=kind))
+            tests.append(Case(input=left, output=right, kind=kind))
     return tests
 
 
@@ -210,9 +211,10 @@ def tasks(batch: pl.DataFrame, *, columns: Sequence[str] | None = None) -> Itera
 
 def task_of(row: dict[str, Any], *, answer: str, digest: str, columns: Sequence[str] | None = None) -> Task:
     """One task; see ``tasks``."""
-    tests = tuple(tests_of(row, columns=columns))
+    tests = tuple(cases_of(row, columns=columns))
     program = program_of(answer)
-    note = obstacle(row) or ("" if tests else "no tests")
+    scripts = any(t.style == "script" for t in tests)
+    note = obstacle(row) or ("" if tests else "no tests") or ("tests are a script" if scripts else "")
     other = language_of(answer)
     if not note and program is None and other:
         note = f"the program is {other}"
@@ -233,6 +235,6 @@ def task_of(row: dict[str, Any], *, answer: str, digest: str, columns: Sequence[
     )
 
 
-def _hash(tests: Sequence[Test]) -> str:
+def _hash(tests: Sequence[Case]) -> str:
     text = json.dumps([[t.style, t.call, t.input, t.output] for t in tests])
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
