@@ -2,9 +2,9 @@
 
     python benchmarks/query.py [--rows 1000000] [--repeats 5]
 
-A synthetic ledger of about three traces per problem (verdicts, unfinished ones, ratings, shuffled problems) is written once; then
-fresh processes read it (``read``), answer all of ``yield`` from it (``yield``), or mark every trace for ``select`` (``mark``), in turn.
-Prints the median wall time of each, its ratio to the bare read, and the peak of memory.
+A synthetic ledger of about three traces per problem (verdicts, unfinished ones, ratings, in random order) is written once;
+then fresh processes read it (``read``), answer all of ``yield`` from it (``yield``), or mark every trace for ``select``
+(``mark``), in turn. Prints medians of wall and of CPU time, their ratios to the bare read, and the peak of memory.
 """
 
 from __future__ import annotations
@@ -72,11 +72,13 @@ def work(name: str, path: Path) -> None:
         summary(mark(frame, rules, thinking_required(frame, Meta(), rules)))
 
 
-def child(name: str, path: Path) -> tuple[float, float]:
-    """Wall seconds and peak MB of a fresh process."""
+def child(name: str, path: Path) -> tuple[float, float, float]:
+    """Wall seconds, CPU seconds and peak MB of a fresh process."""
     start = time.perf_counter()
     run = subprocess.run([sys.executable, __file__, "--child", name, str(path)], check=True, capture_output=True, text=True)
-    return time.perf_counter() - start, float(run.stdout)
+    wall = time.perf_counter() - start
+    cpu, peak = map(float, run.stdout.split())
+    return wall, cpu, peak
 
 
 def main() -> None:
@@ -87,21 +89,26 @@ def main() -> None:
     args = parser.parse_args()
     if args.child:
         work(args.child[0], Path(args.child[1]))
-        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        print(used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
         return
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "ledger.parquet"
         make(args.rows, path)
-        seen: dict[str, list[tuple[float, float]]] = {name: [] for name in WORK}
+        seen: dict[str, list[tuple[float, float, float]]] = {name: [] for name in WORK}
         for _ in range(args.repeats):
             for name in WORK:
                 seen[name].append(child(name, path))
         size = path.stat().st_size / args.rows
     print(f"{args.rows:,} traces, {size:.1f} bytes each on disk, {args.repeats} runs of each")
-    floor = statistics.median(wall for wall, _ in seen["read"])
+    floor = [statistics.median(figures) for figures in zip(*seen["read"], strict=True)]
     for name, runs in seen.items():
-        wall = statistics.median(w for w, _ in runs)
-        print(f"{name:6} {wall:6.2f} s  {wall / floor:5.2f} x read  peak {max(mb for _, mb in runs):6.0f} MB")
+        wall, cpu, _ = (statistics.median(figures) for figures in zip(*runs, strict=True))
+        peak = max(mb for *_, mb in runs)
+        print(
+            f"{name:6} wall {wall:5.2f} s, {wall / floor[0]:4.2f} x read   "
+            f"cpu {cpu:5.2f} s, {cpu / floor[1]:4.2f} x read   peak {peak:5.0f} MB"
+        )
 
 
 if __name__ == "__main__":
