@@ -46,7 +46,7 @@ ERROR: Final[dict[str, float]] = {"median": 0.093, "p90": 0.163, "worst": 0.259}
 """Relative error of memory, each source predicted by a fit on the others."""
 
 LOSSES: Final = {
-    "full": "full logits, float32 copy",
+    "full": "full logits, fp32",
     "in-place": "logits in place",
     "fused": "fused or chunked",
 }
@@ -129,7 +129,7 @@ class Setup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
-    """Longest trace in tokens on a card: ``safe`` first, ``may`` second; 0 where not even one token fits.
+    """Longest trace in tokens on a card: ``safe`` (in hundreds) first, ``may`` second; 0 where not one token fits.
 
     Bytes at length s: ``static + token * s + square * s**2``; ``square`` is the low end for eager attention.
     """
@@ -376,7 +376,7 @@ def _fit(shape: Shape, card: Gpu, how: Setup) -> Fit:
         model=shape,
         gpu=card,
         setup=how,
-        safe=_longest(room / SAFETY - static, token, scores * EAGER_BYTES[1]),
+        safe=_hundreds(_longest(room / SAFETY - static, token, scores * EAGER_BYTES[1])),
         may=_longest(room - static, token, scores * EAGER_BYTES[0]),
         static=static,
         token=token,
@@ -391,6 +391,11 @@ def _longest(room: float, token: float, square: float) -> int:
     if not square:
         return int(room / token)
     return int(2 * room / (token + sqrt(token * token + 4 * square * room)))
+
+
+def _hundreds(tokens: int) -> int:
+    """A safe length rounded down: its last digits mean nothing."""
+    return tokens // 100 * 100 if tokens >= 1000 else tokens
 
 
 def table(model: str | Shape, cards: Sequence[str | float | Gpu], **settings: Any) -> list[Fit]:
