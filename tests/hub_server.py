@@ -90,6 +90,8 @@ class User:
     name: str
     role: str = "write"
     orgs: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+    """Repositories that exist and that this token may not see, as a fine-grained one."""
 
 
 @dataclass(frozen=True)
@@ -132,6 +134,8 @@ class LoopbackHub:
         self.log: list[Request] = []
         self.on_request: Callable[[int, str, str], None] | None = None
         """Called with the 1-based number, method and path of each request before it is handled."""
+        self.on_answer: Callable[[int, str, str], None] | None = None
+        """The same, after it was handled and before the answer leaves."""
         self.count = 0
         self.lock = threading.RLock()
         self.httpd = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"hub": self}))
@@ -288,6 +292,7 @@ class _Handler(BaseHTTPRequestHandler):
     content: bytes
     query: dict[str, list[str]]
     cut: str | None
+    number: int
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
         """Say nothing: ``hub.log`` holds the requests."""
@@ -300,9 +305,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.query = parse_qs(url.query)
         with self.hub.lock:
             self.hub.count += 1
-            number = self.hub.count
+            self.number = self.hub.count
         if self.hub.on_request is not None:
-            self.hub.on_request(number, self.command, url.path)
+            self.hub.on_request(self.number, self.command, url.path)
         fault = self.hub.due(self.command, url.path)
         self.cut = fault.cut if fault else None
         if fault and fault.call:
@@ -343,6 +348,8 @@ class _Handler(BaseHTTPRequestHandler):
     def reply(self, body: Any = b"", status: int = 200, headers: Mapping[str, str] | None = None) -> None:
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         head = {"Content-Type": "application/json", "Content-Length": str(len(data)), "X-Request-Id": "loopback"}
+        if self.hub.on_answer is not None:
+            self.hub.on_answer(self.number, self.command, urlsplit(self.path).path)
         if self.cut == "after":
             return self.drop(status)
         sent = b"" if self.command == "HEAD" else data
@@ -399,7 +406,8 @@ class _Handler(BaseHTTPRequestHandler):
     def repo(self, kind: str, repo_id: str, *, write: bool = False) -> Repo:
         namespace = repo_id.split("/", maxsplit=1)[0]
         found = self.hub.repos.get((kind, repo_id))
-        if found is None or (found.private and not self.owns(namespace)):
+        hidden = self.user is not None and repo_id in self.user.hidden
+        if found is None or hidden or (found.private and not self.owns(namespace)):
             # As on the Hub, a stranger cannot tell a private repository from a missing one.
             raise Refused(404 if self.user else 401, "Repository not found", "RepoNotFound")
         if write:
@@ -407,7 +415,7 @@ class _Handler(BaseHTTPRequestHandler):
         return found
 
     def may_write(self, namespace: str) -> None:
-        if not self.owns(namespace) or self.known_user().role != "write":
+        if self.known_user().role != "write" or not self.owns(namespace):
             raise Refused(403, f"You don't have the rights to write to {namespace}")
 
     def at(self, kind: str, repo_id: str, revision: str) -> Commit:
