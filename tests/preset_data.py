@@ -4,7 +4,7 @@ Six problems at most, the same for every set, so that the expectations can be wo
 
     A  two passing traces (one where the set holds one trace per problem)
     B  one failing trace            C  one trace whose verdict is unknown
-    D  one passing trace            E  one trace that never ended (not where a set has no marks to tell)
+    D  one passing trace            E  one trace that never ended (not where no mark would tell)
 
 A set without verdicts knows none of them; one filtered by its publisher passes all; a proxy fails E as well. Nothing here was
 copied from a real set. ``published`` makes the 8,133 rows whose lengths follow the published quantiles: those lengths are made too.
@@ -70,7 +70,7 @@ def plan(preset: Preset) -> list[Trace]:
     single = preset.traces_per_problem.startswith(("1", "mostly 1"))
     found = []
     for problem in PROBLEMS:
-        if problem == "E" and preset.marks == "none":
+        if problem == "E" and preset.marks in ("none", "</think>"):
             continue
         copies = 3 if triple else 2 if problem == "A" and not single else 1
         for copy in range(copies):

@@ -33,7 +33,7 @@ def test_the_plan_is_the_one_of_the_docstring(tmp_path: Path) -> None:
     assert (many.rows, many.traces, many.passed, many.failed, many.unknown) == (5, 6, 4, 1, 1)
     assert many.per_problem == {"1": 4, "2": 1}
     triple = preset_data.make(KNOWN["DeepMath-103K"], tmp_path / "triple")
-    assert (triple.rows, triple.traces, triple.per_problem) == (5, 15, {"3": 5})
+    assert (triple.rows, triple.traces, triple.per_problem) == (4, 12, {"3": 4})
 
 
 def test_the_made_lengths_hold_the_published_counts_and_quantiles() -> None:
