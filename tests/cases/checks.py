@@ -248,7 +248,7 @@ def case_18(c: Case) -> None:
     out = c.work / "never"
     result = c.run("select", source, *c.tok, "--shortest", "-o", str(out))
     c("a mixed source stops", (1, False), (result.code, out.exists()))
-thinking = c.expected["rows"] - c.expected["rows_without_reasoning"]
+    thinking = c.expected["rows"] - c.expected["rows_without_reasoning"]
     c.says("with the counts", result, str(thinking), str(c.expected["rows"]), "--thinking")
     for option, name in (("required", "chosen_when_reasoning_is_required"), ("optional", "chosen_by_length_alone")):
         want = {k: v for k, v in c.expected[name].items() if v is not None}
