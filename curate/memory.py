@@ -213,6 +213,11 @@ def _find(name: str, table: str) -> str | None:
     return None
 
 
+def knows(model: str) -> bool:
+    """Whether ``models.toml`` has this name or Hub id."""
+    return _find(model, "models.toml") is not None
+
+
 def find_model(model: str | Shape) -> Shape:
     """A shape by name or Hub id; near names are offered for an unknown one."""
     if isinstance(model, Shape):
@@ -406,13 +411,18 @@ def table(model: str | Shape, cards: Sequence[str | float | Gpu], **settings: An
     ]
 
 
-def kept_by_card(lengths: pl.Series | Sequence[int] | npt.NDArray[Any], fits: Iterable[Fit]) -> list[Kept]:
-    """What each card would keep. ``lengths``: tokens of the shortest passing trace of each problem that has one."""
+def kept_by_card(
+    lengths: pl.Series | Sequence[int] | npt.NDArray[Any], fits: Iterable[Fit], *, problems: int | None = None
+) -> list[Kept]:
+    """What each card would keep. ``lengths``: tokens of the shortest passing trace of each problem that has one.
+
+    ``problems``: how many there are in all, where some have no passing trace; shares are of these.
+    """
     shortest = np.asarray(lengths)
     return [
         Kept(
             fit=one,
-            problems=int(shortest.size),
+            problems=int(shortest.size) if problems is None else problems,
             safe=int((shortest <= one.safe).sum()),
             may=int((shortest <= one.may).sum()),
         )

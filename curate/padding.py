@@ -10,10 +10,12 @@ as FSDP and ZeRO run. Published cases came out at 0.9 to 1.4 times these ratios:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 import numpy as np
+import polars as pl
 
 from curate import packing
 from curate.batching import PLAIN, Lengths, Plan, Rule, Settings, check, find_rule, plan, published, round_up
@@ -143,6 +145,18 @@ class Audit:
         }
 
 
+def lengths_of(ledger: pl.DataFrame) -> pl.Series:
+    """Tokens (UInt32) of the traces to train on, in the order of source, row and item.
+
+    Traces with a reason were not kept by ``select`` and those without a length are blank: both are left out. A ledger that
+    was never selected from has no reasons, so all its counted traces are taken.
+    """
+    kept = ledger.filter(pl.col("tokens").is_not_null())
+    if "reason" in ledger.columns:
+        kept = kept.filter(pl.col("reason").is_null())
+    return kept.sort("source", "row", "item")["tokens"]
+
+
 def audit(
     values: Lengths,
     *,
@@ -155,17 +169,19 @@ def audit(
     cp: int = 1,
     pad_to_multiple: int = 1,
     cost: Cost = QWEN25_3B,
+    also: Sequence[int] = (),
     seed: int = 0,
 ) -> Audit:
     """Simulate a policy on token lengths ``[traces]`` in row order and weigh others against it.
 
     ``batching`` names a plain policy (default fixed), ``trainer`` a known trainer; not both. ``cost`` weighs attention
-    against the rest. The same lengths and ``seed`` give the same numbers. Raises ``CurateError`` for settings that no run
+    against the rest; ``also`` names more bounds for the same policy. The same lengths and ``seed`` give the same numbers. Raises ``CurateError`` for settings that no run
     can have (cp that does not divide the row, more ranks than micro-batches) and for a bound that leaves no trace.
     """
     rule = find_rule(batching, trainer)
     settings = Settings(micro_batch=micro_batch, accumulate=accumulate, dp=dp, cp=cp, pad_to_multiple=pad_to_multiple)
-    check(max_length, settings)
+    for bound in (max_length, *also):
+        check(bound, settings)
     lengths = as_lengths(values)
     use = measure(
         plan(lengths, rule, max_length=max_length, settings=settings, seed=seed),
@@ -178,8 +194,8 @@ def audit(
     # An alternative has to keep cp: its bound stays a multiple.
     lossless = round_up(advice.lossless, settings.cp)
     choices = [(PLAIN[name], max_length) for name in ("longest", "grouped", "bfd") if name != rule.name]
-    if rule.batching == "fixed" and lossless < max_length:
-        choices.insert(0, (rule, lossless))
+    bounds = {*also, lossless} if rule.batching == "fixed" and lossless < max_length else set(also)
+    choices = [*((rule, bound) for bound in sorted(bounds - {max_length}, reverse=True)), *choices]
     if micro_batch == 1:
         choices = [choice for choice in choices if choice[0].name != "grouped"]  # nothing to group
     others = []

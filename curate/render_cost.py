@@ -46,8 +46,8 @@ def _wrap(text: str, *, indent: str = "") -> list[str]:
     return [*lines, line]
 
 
-def padding(audit: Audit) -> str:
-    """The screen of ``curate padding``."""
+def padding(audit: Audit, *, lengths: str = "") -> str:
+    """The screen of ``curate padding``. ``lengths`` says how they were counted, where that is worth a line."""
     lines = [*_decision(audit), ""]
     use = audit.use
     head = [
@@ -58,7 +58,7 @@ def padding(audit: Audit) -> str:
     rows += [_row(run.policy, run, audit.removed(run)) for run in audit.others]
     lines += _table([*head, *rows])
     lines += ["", *_bounds(audit), ""]
-    return "\n".join([*lines, *_next(audit), "", *_caveats(audit)]) + "\n"
+    return "\n".join([*lines, *_next(audit), "", *_caveats(audit, lengths)]) + "\n"
 
 
 def _row(label: str, run: Run, removed: Removed | None) -> tuple[str, ...]:
@@ -137,31 +137,35 @@ def _next(audit: Audit) -> list[str]:
     return [f"Set   {configuration(rule, bound)}", *_wrap(f"Time  20 steps of each on the same traces: {rule.time}")]
 
 
-def _caveats(audit: Audit) -> list[str]:
+def _caveats(audit: Audit, counted: str) -> list[str]:
     rows = [("published", "predicted", "measured", "")]
     rows += [(str(c["case"]), _times(*c["predicted"]), _times(*c["measured"]), str(c["note"])) for c in published()]
     lines = _table([row[:3] for row in rows])
     width = max(map(len, lines))
     lines = [f"{line.ljust(width)}   {row[3]}".rstrip() for line, row in zip(lines, rows, strict=True)]
     said = f"Operations: {audit.cost.name} (--model), attention causal to dense, ranks in step. Lengths do not show kernels."
-    lines += ["", *_wrap(said)]
+    lines += ["", *_wrap(said), *(_wrap(f"Lengths: {counted}.") if counted else ())]
     if audit.rule.source:
         lines += _wrap(f"Rule: {audit.rule.about}. Follows {audit.rule.source}.", indent="  ")
     return lines
 
 
-def fit(fits: Sequence[Fit]) -> str:
-    """The screen of ``curate fit``: every loss and attention, cards side by side, safe before may."""
-    cards = list(dict.fromkeys(one.gpu for one in fits))
+def fit(fits: Sequence[Fit], *, loss: str | None = None, attention: str | None = None) -> str:
+    """The screen of ``curate fit``: every loss and attention on each card, safe before may.
+
+    ``loss`` and ``attention``, where the reader named them, say which answer comes first; the table shows all of them.
+    """
     model, how = fits[0].model, fits[0].setup
-    lines = _wrap(_fit_decision(fits))
-    lines.append("")
+    lines = [
+        line for card in _cards(fits) for line in _wrap(_fit_decision([one for one in fits if one.gpu == card], loss, attention))
+    ]
     method = f"LoRA {how.lora}" if how.lora else "full fine-tuning"
-    lines.append(
-        f"{model.name}, {how.weights}, {method}, {how.optimizer}, checkpointing {how.checkpointing}, "
-        f"{how.micro_batch} trace{'s' if how.micro_batch > 1 else ''} a micro-batch"
-    )
-    for card in cards:
+    traces = "1 trace" if how.micro_batch == 1 else f"{how.micro_batch} traces"
+    lines += [
+        "",
+        f"{model.name}, {how.weights}, {method}, {how.optimizer}, checkpointing {how.checkpointing}, {traces} a micro-batch",
+    ]
+    for card in _cards(fits):
         rows = [(f"{card.label} ({card.usable_gib:g} GiB usable)", "safe up to", "may work to", "GiB at 8,192", "of it fixed")]
         rows += [
             (
@@ -178,21 +182,27 @@ def fit(fits: Sequence[Fit]) -> str:
     return "\n".join([*lines, "", *_fit_caveats(fits)]) + "\n"
 
 
-def _fit_decision(fits: Sequence[Fit]) -> str:
-    card = fits[0].gpu
-    own = [one for one in fits if one.gpu == card]
-    if all(one.full for one in own):
-        static = min(one.static for one in own) / memory.GIB
+def _cards(fits: Sequence[Fit]) -> list[memory.Gpu]:
+    return list(dict.fromkeys(one.gpu for one in fits))
+
+
+def _fit_decision(own: Sequence[Fit], loss: str | None, attention: str | None) -> str:
+    """One card's answer: of the settings named, else of the best and the worst kernels."""
+    card, model = own[0].gpu, own[0].model
+    asked = [one for one in own if loss in (None, one.setup.loss) and attention in (None, one.setup.attention)]
+    if all(one.full for one in asked):
+        static = min(one.static for one in asked) / memory.GIB
         return (
-            f"{own[0].model.name} does not train safely on {card.label}: {static:.1f} GiB are needed before the first token, of "
+            f"{model.name} does not train safely on {card.label}: {static:.1f} GiB are needed before the first token, of "
             f"{card.usable_gib:g} usable. Take smaller weights, a smaller model or a larger card; no length can be promised."
         )
-    most, least = max(own, key=lambda one: one.safe), min(own, key=lambda one: one.safe)
-    return (
-        f"{own[0].model.name} on {card.label}: safe up to {most.safe:,} tokens with {memory.LOSSES[most.setup.loss]} loss "
-        f"and {memory.ATTENTIONS[most.setup.attention]} attention, {least.safe:,} with {memory.LOSSES[least.setup.loss]} and "
-        f"{memory.ATTENTIONS[least.setup.attention]}. The kernel decides before the card does."
-    )
+    most, least = max(asked, key=lambda one: one.safe), min(asked, key=lambda one: one.safe)
+    said = f"{model.name} on {card.label}: safe up to {most.safe:,} tokens, may work to {most.may:,}, with {_kernels(most)}"
+    return f"{said}." if most is least else f"{said}; {least.safe:,} and {least.may:,} with {_kernels(least)}."
+
+
+def _kernels(one: Fit) -> str:
+    return f"{memory.LOSSES[one.setup.loss]} loss and {memory.ATTENTIONS[one.setup.attention]} attention"
 
 
 def _fit_caveats(fits: Sequence[Fit]) -> list[str]:
@@ -208,7 +218,7 @@ def _fit_caveats(fits: Sequence[Fit]) -> list[str]:
     if any(one.setup.attention == "eager" for one in fits):
         low, high = memory.EAGER_BYTES
         notes.append(f"Eager attention: {low:g} to {high:g} bytes for each score of a layer, an assumption, not fitted.")
-    slow = [card.label for card in dict.fromkeys(one.gpu for one in fits) if not card.flash]
+    slow = [card.label for card in _cards(fits) if not card.flash]
     if slow:
         notes.append(
             f"{', '.join(slow)}: no FlashAttention-2; SDPA's memory-efficient kernel is meant. Make sure the library does not "

@@ -251,6 +251,20 @@ def test_the_table_shows_every_loss_and_attention_on_every_card() -> None:
     assert max(map(len, text.splitlines())) <= 100
 
 
+def test_a_named_kernel_is_answered_first_and_the_others_stay_in_the_table() -> None:
+    got = memory.table("qwen2.5-3b", ["t4"])
+    best_and_worst = render_cost.fit(got)
+    assert best_and_worst.startswith("qwen2.5-3b on T4 16 GB: safe up to 28,100 tokens, may work to 38,8")
+    named = render_cost.fit(got, loss="in-place", attention="flash")
+    assert named.startswith("qwen2.5-3b on T4 16 GB: safe up to 10,400 tokens, may work to 14,381, with")
+    assert named[named.index("T4 16 GB (") :] == best_and_worst[best_and_worst.index("T4 16 GB (") :]
+
+
+def test_names_of_the_table_are_told_from_others() -> None:
+    assert memory.knows("Qwen/Qwen2.5-3B")
+    assert not memory.knows("someone/own-model")
+
+
 def test_which_card_or_kernel_buys_problems_back_is_one_table() -> None:
     shortest = pl.Series([2_000, 4_000, 9_000, 14_000, 30_000], dtype=pl.UInt32)
     fits = [longest("t4", loss) for loss in memory.LOSSES]
@@ -260,6 +274,8 @@ def test_which_card_or_kernel_buys_problems_back_is_one_table() -> None:
     text = render_cost.kept(rows)
     assert "28,100     4  80%" in text
     assert render_cost.kept([]) == ""
+    (of_ten,) = memory.kept_by_card(shortest, [longest("t4", "fused")], problems=10)
+    assert "28,100     4  40%" in render_cost.kept([of_ten])
 
 
 def test_json_holds_python_scalars_only() -> None:

@@ -215,7 +215,12 @@ def test_the_seed_case_is_found_by_its_utilisation() -> None:
     assert (got.p50, got.p90, got.p99, got.longest) == (509, 953, 1080, 1126)
     assert got.advice.lossless == 1152
     assert got.use.steps == 750
-    same = padding.audit(lengths, max_length=1280, trainer="auto-antislop", accumulate=16, cost=cost_of("gemma-3-4b"))
+    cost = cost_of("gemma-3-4b")
+    same = padding.audit(lengths, max_length=1280, trainer="auto-antislop", accumulate=16, cost=cost)
+    both = padding.audit(lengths, max_length=4000, trainer="auto-antislop", accumulate=16, cost=cost, also=[1280])
+    assert [run.policy for run in both.others][:2] == ["auto-antislop at 1,280", "auto-antislop at 1,152"]
+    low, high = both.removed(both.others[0]).low, both.removed(both.others[0]).high
+    assert (round(low, 1), round(high, 1)) == (3.1, 3.4)
     assert round(same.use.padding, 2) == 0.59
     removed = got.removed(same.use)
     assert removed.tokens == 3.125
@@ -227,7 +232,8 @@ def test_the_seed_case_is_found_by_its_utilisation() -> None:
 
 def test_the_seed_cases_screen_says_what_was_measured_and_what_the_model_cannot_see() -> None:
     got = padding.audit(seed_case(), max_length=4000, trainer="auto-antislop", cost=cost_of("gemma-3-4b"))
-    text = render_cost.padding(got)
+    text = render_cost.padding(got, lengths="exact, by the tokenizer")
+    assert "\nLengths: exact, by the tokenizer.\n" in text
     assert "86.8% of the work is padding" in text.splitlines()[0]
     assert "finetune_max_seq_length: 1152" in text
     assert "4.0 to 4.6   eager attention exceeds it" in text
@@ -430,6 +436,20 @@ def test_packing_is_within_a_fifth_of_a_thousandth_of_the_bound_on_long_inputs()
     assert got.rows <= got.bound * 1.0002
     assert int(got.fills.sum()) == int(lengths.sum())
     assert int(got.fills.max()) <= 32_768
+
+
+def test_a_ledger_with_reasons_gives_its_kept_traces_in_order() -> None:
+    ledger = pl.DataFrame(
+        {
+            "source": [0, 0, 0, 0],
+            "row": [3, 1, 2, 0],
+            "item": [0, 0, 0, 0],
+            "tokens": pl.Series([30, 10, None, 40], dtype=pl.UInt32),
+            "reason": [None, None, None, "over_length"],
+        }
+    )
+    assert padding.lengths_of(ledger).to_list() == [10, 30]
+    assert padding.lengths_of(ledger.drop("reason")).to_list() == [40, 10, 30]
 
 
 def test_costs_of_lengths_start_no_heavy_import() -> None:
