@@ -357,6 +357,27 @@ def needed(preset: Preset) -> dict[str, tuple[str, ...]]:
     return asked
 
 
+def roles(preset: Preset) -> dict[str, str]:
+    """Column names by role, as ``layout.Columns`` takes them: an answer beside its reasoning is the trace there.
+
+    Roles that are missing are absent from the data: they are not to be guessed by name (an ``id`` may number rows).
+    """
+    said = {
+        "problem": preset.problem,
+        "trace": ", ".join(preset.traces) or preset.trace or preset.answer,
+        "prompt": preset.prompt,
+        "messages": preset.messages,
+        "reasoning": preset.reasoning,
+        "passed": preset.passed,
+        "finish": preset.finish,
+        "difficulty": None if preset.difficulty_from else preset.difficulty,
+        "aliases": preset.alias_column,
+        "where": preset.where,
+        "system": preset.system,
+    }
+    return {role: text for role, text in said.items() if text is not None}
+
+
 def differs(preset: Preset, schema: Mapping[str, pl.DataType]) -> list[str]:
     """One sentence for each column in which the data met differ from the preset; empty when they agree.
 
