@@ -5,16 +5,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from curate import card, engine, joins, ledger, opening, output, selection, tokens, values, yields
+from curate import card, engine, joins, ledger, opening, output, selection, tokens, yields
 from curate.engine import Source
 from curate.errors import CurateError
 from curate.ledger import Meta
@@ -44,10 +44,12 @@ def read(
     progress: engine.Progress | None = None,
     total: Callable[[int], object] = lambda rows: None,
     note: Note = _silent,
+    keep: engine.Keep | None = None,
 ) -> Reading:
     """Fill the ledger of the request's sources; one that is a ledger file is taken as it is.
 
     Args:
+        keep: source rows to put aside on the way, for ``select``.
         progress: called with source rows done; ``total`` with their number, before.
         note: called with sentences about what was found or assumed.
     """
@@ -68,7 +70,9 @@ def read(
         note=note,
     )
     total(sum(s.table.rows for s in found))
-    frame, meta = engine.fill(found, counter, details=request.details, sample=request.sample, seed=request.seed, progress=progress)
+    frame, meta = engine.fill(
+        found, counter, details=request.details, sample=request.sample, seed=request.seed, keep=keep, progress=progress
+    )
     if request.difficulty_from:
         frame, meta = _rated(frame, meta, request, note)
     return Reading(ledger=frame, meta=meta, sources=found, name=name)
@@ -94,63 +98,99 @@ def _rated(frame: pl.DataFrame, meta: Meta, request: Request, note: Note) -> tup
     return engine.ranked(done.ledger, meta, request.labels)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """How ``select`` writes: the rows' style, source columns to add, the number of files, whether an old output is replaced."""
+
+    style: output.Style = "auto"
+    columns: tuple[str, ...] = ()
+    num_shards: int | None = None
+    overwrite: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selected:
+    """What ``select`` did: the facts of ``--json``, what was written, and the facts of the sources."""
+
+    facts: dict[str, Any]
+    written: output.Written
+    meta: Meta
+
+
 def select(
-    reading: Reading,
+    request: Request,
     rules: Rules,
     out: Path,
     *,
-    style: output.Style = "auto",
-    columns: Sequence[str] = (),
-    num_shards: int | None = None,
-    overwrite: bool = False,
-    command: Sequence[str] = (),
-    options: Mapping[str, Any] | None = None,
+    shape: Shape | None = None,
     progress: engine.Progress | None = None,
-) -> tuple[dict[str, Any], output.Written]:
-    """Choose, then write the kept traces with their text into ``out``.
+    total: Callable[[int], object] = lambda rows: None,
+    note: Note = _silent,
+) -> Selected:
+    """Read, choose, and write the kept traces with their text into ``out``; whole or absent.
 
-    Returns:
-        What ``select --json`` prints, and what was written.
+    The text is read once where a bound leaves few candidates: they are put aside while the ledger is filled.
     """
-    if not reading.sources:
-        raise CurateError("A ledger holds no text to copy. Give the source itself to select from.")
-    output.claim(out, overwrite=overwrite)
-    marked = selection.choose(reading.ledger, reading.meta, rules)
-    counts = selection.summary(marked)
-    bounds = [rules.max_tokens] if rules.max_tokens else None
-    facts = {
-        "format": 1,
-        "curate": version("trace-curate"),
-        "command": list(command),
-        "options": dict(options or {}),
-        "rules": asdict(rules),
-        "sources": [s for s in reading.meta.sources],
-        "tokens": dict(reading.meta.tokens),
-        "select": counts,
-        "yield": yields.yield_table(reading.ledger, reading.meta, bounds=bounds, rules=rules).json(),
-    }
-    written = output.write(
-        out,
-        reading.sources,
-        marked,
-        reading.meta,
-        style=style,
-        columns=columns,
-        num_shards=num_shards,
-        overwrite=overwrite,
-        manifest=facts,
-        card=card.render,
-        progress=progress,
-    )
-    return {**counts, "out": str(out)}, written
+    shape = shape or Shape()
+    with output.workspace(out, overwrite=shape.overwrite) as work:
+        keep = _keep(work, request, rules, shape)
+        reading = read(request, progress=progress, total=total, note=note, keep=keep)
+        if not reading.sources:
+            raise CurateError("A ledger holds no text to copy. Give the source itself to select from.")
+        marked = selection.choose(reading.ledger, reading.meta, rules)
+        counts = selection.summary(marked)
+        options = options_of(request, rules, shape)
+        made = yields.yield_table(
+            reading.ledger, reading.meta, bounds=[rules.max_tokens] if rules.max_tokens else None, rules=rules
+        )
+        manifest = {
+            "format": 1,
+            "curate": version("trace-curate"),
+            "command": command_of(request, options),
+            "options": options,
+            "sources": list(reading.meta.sources),
+            "tokens": dict(reading.meta.tokens),
+            "select": counts,
+            "yield": made.json(),
+        }
+        written = output.write(
+            out,
+            work,
+            reading.sources,
+            marked,
+            reading.meta,
+            style=shape.style,
+            columns=shape.columns,
+            num_shards=shape.num_shards,
+            aside=keep.path if keep else None,
+            manifest=manifest,
+            card=card.render,
+            progress=None,
+        )
+    return Selected(facts={**counts, "out": str(out)}, written=written, meta=reading.meta)
 
 
-def options_of(request: Request, rules: Rules, style: str, columns: Sequence[str], num_shards: int | None) -> dict[str, Any]:
+def _keep(work: Path, request: Request, rules: Rules, shape: Shape) -> engine.Keep | None:
+    if rules.max_tokens is None:
+        return None
+    folder = work / "rows"
+    folder.mkdir()
+    later = replace(rules, passing="finished") if request.verdicts else rules
+    columns = None if shape.style in ("auto", "source") else shape.columns
+    return engine.Keep(folder=folder, wanted=partial(selection.possible, rules=later), columns=columns)
+
+
+def options_of(request: Request, rules: Rules, shape: Shape) -> dict[str, Any]:
     """Every option that shapes a selection, for the manifest: ``select --like`` reads them back."""
     asked = {k: v for k, v in asdict(request).items() if k not in ("sources", "columns", "use_cache", "details", "skip_bad_rows")}
     asked |= request.columns.named()
     asked |= {"policy": rules.policy, "passing": rules.passing, "thinking": rules.thinking, "max_tokens": rules.max_tokens}
-    asked |= {"choose_then_drop": rules.choose_first, "format": style, "columns": list(columns), "num_shards": num_shards}
+    asked |= {
+        "choose_then_drop": rules.choose_first,
+        "format": shape.style,
+        "columns": list(shape.columns),
+        "num_shards": shape.num_shards,
+    }
     asked |= {"skip_bad_rows": request.skip_bad_rows}
     return {k: _plain(v) for k, v in asked.items() if v not in (None, False, (), [])}
 

@@ -63,7 +63,7 @@ def main() -> None:
     """
 
 
-# --- shared options ------------------------------------------------------------------------------------------------------------------
+# --- shared options ---------------------------------------------------------------------------------------------------
 
 
 def _all(*options: Callable[[F], F]) -> Callable[[F], F]:
@@ -211,7 +211,7 @@ def _print(as_json: bool, facts: dict[str, Any], text: Callable[[], str]) -> Non
     click.echo(json.dumps(facts, ensure_ascii=False) if as_json else text())
 
 
-# --- commands ------------------------------------------------------------------------------------------------------------------------
+# --- commands ---------------------------------------------------------------------------------------------------------
 
 
 @main.command("inspect")
@@ -328,36 +328,23 @@ def select(**o: Any) -> None:
     Example:
       curate select traces.parquet --shortest --max-tokens 8192 -o out
     """
-    from curate import api, render
+    from curate import api, last, locate, render
 
     policy = _policy(o.pop("shortest"), o.pop("policy"))
     request = _request(o)
     rules = _rules(o, policy=policy, max_tokens=o["max_tokens"], choose_first=o["choose_then_drop"], high=request.estimate is None)
-    reading_name = "-".join(dict.fromkeys(Path(s.rstrip("/")).stem for s in request.sources))
-    out = o["out"] or Path("data") / "-".join(str(p) for p in (reading_name, policy, o["max_tokens"]) if p)
-    columns = [c.strip() for c in (o["columns"] or "").split(",") if c.strip()]
-    from curate import output
-
-    output.claim(out, overwrite=o["overwrite"])
-    reading = _read(request, o["quiet"])
-    options = api.options_of(request, rules, o["style"], columns, o["num_shards"])
-    with _bar(o["quiet"], "Writing") as (_, progress):
-        facts, written = api.select(
-            reading,
-            rules,
-            out,
-            style=o["style"],
-            columns=columns,
-            num_shards=o["num_shards"],
-            overwrite=o["overwrite"],
-            command=api.command_of(request, options),
-            options=options,
-            progress=progress,
-        )
-    for text in written.notes:
+    columns = tuple(c.strip() for c in (o["columns"] or "").split(",") if c.strip())
+    shape = api.Shape(style=o["style"], columns=columns, num_shards=o["num_shards"], overwrite=o["overwrite"])
+    out = o["out"] or Path("data") / "-".join(
+        [*(locate.short_name(s) for s in request.sources), policy, *([str(o["max_tokens"])] if o["max_tokens"] else [])]
+    )
+    with _bar(o["quiet"], "Reading") as (total, progress):
+        done = api.select(request, rules, out, shape=shape, progress=progress, total=total, note=_note(o["quiet"]))
+    last.remember(request.sources)
+    for text in done.written.notes:
         _note(o["quiet"])(text)
-    _print(o["as_json"], facts, lambda: render.selection(facts, written, reading.meta, rules))
-    if not facts["kept"]:
+    _print(o["as_json"], done.facts, lambda: render.selection(done.facts, done.written, done.meta, rules))
+    if not done.facts["kept"]:
         click.echo("Warning: nothing was kept; the files have zero rows.", err=True)
 
 

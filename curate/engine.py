@@ -8,12 +8,17 @@ eight megabytes are in memory at a time, whatever the size of the file.
 from __future__ import annotations
 
 import collections
+import contextlib
 import hashlib
+import itertools
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+import queue
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -30,7 +35,11 @@ from curate.tokens import Counter
 
 PROBE_ROWS: Final = 100
 WORKERS: Final = max(1, min(4, os.cpu_count() or 1))
+AHEAD: Final = 2
+ROW: Final = "__row"
+_END: Final = object()
 Progress = Callable[[int], object]
+Numbers = np.ndarray[Any, Any]
 
 _In, _Out = TypeVar("_In"), TypeVar("_Out")
 
@@ -86,7 +95,7 @@ class Part:
     left_out: int = 0
 
 
-def decide(rows: pl.DataFrame, numbers: np.ndarray[Any, Any], source: Source, counter: Counter, *, details: bool = False) -> Part:
+def decide(rows: pl.DataFrame, numbers: Numbers, source: Source, counter: Counter, *, details: bool = False) -> Part:
     """Facts of a batch of source rows, one ledger row per trace; pure, and needs no other batch.
 
     Args:
@@ -175,7 +184,23 @@ def _finishes(one: pl.DataFrame, by_itself: pl.Series | None) -> collections.Cou
     return collections.Counter(dict(cut.value_counts().iter_rows()))
 
 
-# --- fill --------------------------------------------------------------------------------------------------------------------------
+# --- fill -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keep:
+    """Source rows to put aside while the ledger is filled, so that a choice among them needs no second reading of the source.
+
+    ``wanted`` marks the ledger rows of a batch that may be chosen; ``columns`` are the columns of the source rows to keep (None: all);
+    ``folder`` gets one Arrow file a source. Costs a third of what reading zstd Parquet again costs, and disk for the rows kept.
+    """
+
+    folder: Path
+    wanted: Callable[[pl.DataFrame], pl.Series]
+    columns: Sequence[str] | None = None
+
+    def path(self, number: int) -> Path:
+        return self.folder / f"source-{number}.arrow"
 
 
 def fill(
@@ -185,6 +210,7 @@ def fill(
     details: bool = False,
     sample: int | None = None,
     seed: int = 0,
+    keep: Keep | None = None,
     progress: Progress | None = None,
 ) -> tuple[pl.DataFrame, Meta]:
     """The ledger of some sources, in the order (source, row, item), and what rows cannot say.
@@ -193,21 +219,20 @@ def fill(
         counter: counts tokens, see ``tokens.Counter``.
         details: lengths of prompt, reasoning and answer apart, and control text (reads the text twice more).
         sample: that many source rows of each source, drawn at random by ``seed``.
+        keep: rows to put aside on the way.
         progress: called with the number of rows done.
     """
     frames, described = [], []
     for i, source in enumerate(sources):
         chosen = _draw(source.table.rows, sample, seed)
-
-        def work(task: Task, source: Source = source, chosen: np.ndarray[Any, Any] | None = chosen) -> list[Part]:
-            return [decide(r, n, source, counter, details=details) for r, n in _batches(task, source.layout.columns, chosen)]
-
-        tasks = source.table.tasks if chosen is None else tuple(t for t in source.table.tasks if _within(chosen, t))
         parts = []
-        for done, found in zip(tasks, mapped(work, tasks), strict=True):
-            parts += found
-            if progress is not None:
-                progress(done.rows)
+        with _aside(source, keep, i) as put:
+            for rows, part, kept in _decided(source, counter, details=details, chosen=chosen, keep=keep):
+                parts.append(part)
+                if kept is not None:
+                    put(kept)
+                if progress is not None:
+                    progress(rows)
         frame = _concat([p.ledger for p in parts], source, counter, details=details)
         frames.append(frame.with_columns(source=pl.lit(i, dtype=pl.UInt16)))
         finishes = sum((p.finishes for p in parts), collections.Counter())
@@ -216,43 +241,111 @@ def fill(
     return settle(ledger, sources, described, counter)
 
 
-def _batches(
-    task: Task, columns: list[str], chosen: np.ndarray[Any, Any] | None
-) -> Iterator[tuple[pl.DataFrame, np.ndarray[Any, Any]]]:
-    for batch in task.read(columns):
-        frame = pl.DataFrame(pl.from_arrow(batch.data))
-        numbers = np.arange(batch.row, batch.row + frame.height, dtype=np.uint64)
-        if chosen is not None:
-            mine = chosen[np.searchsorted(chosen, batch.row) : np.searchsorted(chosen, batch.row + frame.height)]
-            frame, numbers = frame[(mine - batch.row).tolist()], mine.astype(np.uint64)
-        if frame.height:
-            yield frame, numbers
+def _decided(
+    source: Source, counter: Counter, *, details: bool, chosen: Numbers | None, keep: Keep | None
+) -> Iterator[tuple[int, Part, pa.RecordBatch | None]]:
+    """Parts of the ledger in the source's order, each with its number of rows and the rows to put aside."""
+    columns = source.layout.columns
+    reading = (
+        None
+        if keep and keep.columns is None
+        else [*columns, *(c for c in (keep.columns or () if keep else ()) if c not in columns)]
+    )
+    tasks = source.table.tasks if chosen is None else tuple(t for t in source.table.tasks if _within(chosen, t))
+
+    def work(task: Task) -> Iterator[tuple[int, Part, pa.RecordBatch | None]]:
+        for batch in task.read(reading):
+            data, numbers = batch.data, np.arange(batch.row, batch.row + batch.data.num_rows, dtype=np.uint64)
+            if chosen is not None:
+                lo, hi = np.searchsorted(chosen, [batch.row, batch.row + data.num_rows])
+                numbers = chosen[lo:hi].astype(np.uint64)
+                data = data.take(pa.array(numbers - batch.row))
+            if data.num_rows == 0:
+                continue
+            part = decide(pl.DataFrame(pl.from_arrow(data.select(columns))), numbers, source, counter, details=details)
+            yield data.num_rows, part, _candidates(part, data, int(numbers[0]), keep)
+
+    return streamed(work, tasks)
 
 
-def _draw(rows: int, sample: int | None, seed: int) -> np.ndarray[Any, Any] | None:
+def _candidates(part: Part, data: pa.RecordBatch, first: int, keep: Keep | None) -> pa.RecordBatch | None:
+    if keep is None:
+        return None
+    rows = np.unique(part.ledger["row"].filter(keep.wanted(part.ledger)).to_numpy()).astype(np.uint64)
+    if len(rows) == 0:
+        return None
+    return data.take(pa.array(rows - np.uint64(first))).append_column(ROW, pa.array(rows))
+
+
+@contextlib.contextmanager
+def _aside(source: Source, keep: Keep | None, number: int) -> Iterator[Callable[[pa.RecordBatch], None]]:
+    """A function that appends rows to the source's Arrow file."""
+    if keep is None:
+        yield lambda batch: None
+        return
+    names = source.table.schema.names if keep.columns is None else [*source.layout.columns, *keep.columns]
+    columns = [source.table.schema.field(c) for c in dict.fromkeys(names)]
+    schema = pa.schema([*columns, pa.field(ROW, pa.uint64())])
+    options = pa.ipc.IpcWriteOptions(compression="lz4", unify_dictionaries=True)
+    with pa.OSFile(str(keep.path(number)), "wb") as file, pa.ipc.new_stream(file, schema, options=options) as writer:
+        yield lambda batch: writer.write_batch(batch.select(schema.names))
+
+
+def _draw(rows: int, sample: int | None, seed: int) -> Numbers | None:
     if sample is None or sample >= rows:
         return None
     return np.sort(np.random.Generator(np.random.PCG64(seed)).choice(rows, sample, replace=False))
 
 
-def _within(chosen: np.ndarray[Any, Any], task: Task) -> bool:
+def _within(chosen: Numbers, task: Task) -> bool:
     return bool(np.searchsorted(chosen, task.row) < np.searchsorted(chosen, task.row + task.rows))
 
 
-def mapped(work: Callable[[_In], _Out], tasks: Iterable[_In], *, workers: int = WORKERS) -> Iterator[_Out]:
-    """Results in order, a few tasks in flight: memory stays flat however many tasks there are."""
-    waiting: collections.deque[Future[_Out]] = collections.deque()
-    with ThreadPoolExecutor(workers) as pool:
+def streamed(work: Callable[[_In], Iterator[_Out]], tasks: Sequence[_In], *, workers: int = WORKERS) -> Iterator[_Out]:
+    """What ``work`` yields for each task, in the tasks' order, from several threads.
+
+    A thread that is ahead waits: at most ``AHEAD`` results of a task are held, so memory stays flat however large a task is.
+    """
+    stop = threading.Event()
+    queues: collections.deque[queue.Queue[Any]] = collections.deque()
+
+    def put(q: queue.Queue[Any], item: Any) -> bool:
+        while not stop.is_set():
+            with contextlib.suppress(queue.Full):
+                q.put(item, timeout=0.1)
+                return True
+        return False
+
+    def run(task: _In, q: queue.Queue[Any]) -> None:
         try:
-            for task in tasks:
-                waiting.append(pool.submit(work, task))
-                if len(waiting) > workers:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
+            for item in work(task):
+                if not put(q, (item, None)):
+                    return
+            put(q, (_END, None))
+        except BaseException as e:
+            put(q, (_END, e))
+
+    with ThreadPoolExecutor(workers) as pool:
+        waiting = iter(tasks)
+
+        def start(n: int) -> None:
+            for task in itertools.islice(waiting, n):
+                queues.append(queue.Queue(AHEAD))
+                pool.submit(run, task, queues[-1])
+
+        try:
+            start(workers + 1)
+            while queues:
+                item, fault = queues[0].get()
+                if fault is not None:
+                    raise fault
+                if item is _END:
+                    queues.popleft()
+                    start(1)
+                else:
+                    yield item
         finally:
-            for later in waiting:
-                later.cancel()
+            stop.set()
 
 
 def _concat(parts: list[pl.DataFrame], source: Source, counter: Counter, *, details: bool) -> pl.DataFrame:
@@ -262,9 +355,7 @@ def _concat(parts: list[pl.DataFrame], source: Source, counter: Counter, *, deta
     return decide(nothing, np.array([], dtype=np.uint64), source, counter, details=details).ledger
 
 
-def _described(
-    source: Source, frame: pl.DataFrame, finishes: collections.Counter[str], chosen: np.ndarray[Any, Any] | None
-) -> dict[str, Any]:
+def _described(source: Source, frame: pl.DataFrame, finishes: collections.Counter[str], chosen: Numbers | None) -> dict[str, Any]:
     known = frame["passed"].null_count() < frame.height
     basis = source.basis if source.basis in ("prefiltered", "proxy") or known else "none"
     rows = source.table.rows if chosen is None else len(chosen)
@@ -342,29 +433,46 @@ def fold_aliases(ledger: pl.DataFrame) -> pl.DataFrame:
     return ledger.with_columns(problem=pl.col("problem").replace({x: root(x) for x in list(parent)})).drop("aliases")
 
 
-# --- copy --------------------------------------------------------------------------------------------------------------------------
+# --- copy -------------------------------------------------------------------------------------------------------------
 
 
-def copy(source: Source, kept: pl.DataFrame, transform: Callable[[pl.DataFrame, pa.RecordBatch], pa.Table]) -> Iterator[pa.Table]:
+def copy(
+    source: Source,
+    kept: pl.DataFrame,
+    transform: Callable[[pl.DataFrame, pa.RecordBatch], pa.Table],
+    *,
+    columns: Sequence[str] | None = None,
+    aside: Path | None = None,
+) -> Iterator[pa.Table]:
     """The kept traces of one source as tables in the source's order, with their text.
 
     Args:
         kept: ledger rows of this source, sorted by row and item.
         transform: makes output rows of some ledger rows (with ``at``, the row within the batch) and the batch of source rows.
+        columns: the source's columns that ``transform`` needs (None: all).
+        aside: the file in which ``fill`` put candidates aside; the source itself is read without one.
     """
     numbers = kept["row"].to_numpy().astype(np.uint64)
 
-    def work(task: Task) -> list[pa.Table]:
-        out = []
-        for batch in task.read(None):
-            lo, hi = np.searchsorted(numbers, [batch.row, batch.row + batch.data.num_rows])
-            if lo < hi:
-                mine = kept[int(lo) : int(hi)].with_columns(at=(pl.col("row").cast(pl.Int64) - batch.row))
-                out.append(transform(mine, batch.data))
-        return out
+    def part(held: Numbers, data: pa.RecordBatch) -> Iterator[pa.Table]:
+        lo, hi = np.searchsorted(numbers, [held[0], held[-1] + np.uint64(1)])
+        if lo < hi:
+            at = np.searchsorted(held, numbers[lo:hi])
+            if not np.array_equal(held[at], numbers[lo:hi]):
+                raise AssertionError("a kept row was not put aside")
+            yield transform(kept[int(lo) : int(hi)].with_columns(at=pl.Series(at.astype(np.int64))), data)
 
-    for tables in mapped(work, [t for t in source.table.tasks if _within(numbers, t)]):
-        yield from tables
+    def work(task: Task) -> Iterator[pa.Table]:
+        for batch in task.read(columns):
+            if batch.data.num_rows:
+                yield from part(np.arange(batch.row, batch.row + batch.data.num_rows, dtype=np.uint64), batch.data)
+
+    if aside is None:
+        yield from streamed(work, [t for t in source.table.tasks if _within(numbers, t)])
+        return
+    with pa.memory_map(str(aside)) as file, pa.ipc.open_stream(file) as batches:
+        for data in batches:
+            yield from part(data.column(ROW).to_numpy(), data.drop_columns([ROW]))
 
 
 def digest_of(*parts: object) -> str:

@@ -46,7 +46,7 @@ def local(spec: str, *, split: str = "train") -> Place | None:
     if path.exists():
         return _folder(spec, path, split) if path.is_dir() else _file(spec, path)
     if path.is_symlink():
-        raise CurateError(f"{spec} is a link to {os.readlink(path)}, which does not exist.")
+        raise CurateError(f"{spec} is a link to {path.readlink()}, which does not exist.")
     folder, _, config = spec.rpartition(":")
     if folder and Path(folder).is_dir():
         return _config(spec, Path(folder), config, split)
@@ -54,8 +54,10 @@ def local(spec: str, *, split: str = "train") -> Place | None:
         found = sorted(Path(p) for p in glob.glob(spec, recursive=True) if not Path(p).name.startswith((".", "_")))
         files = [f for f in found if f.is_file() and kind(f)]
         if not files:
-            raise CurateError(f"No data file matches {spec}. Patterns are matched from the current folder; quote them from the shell.")
-        return Place(name=_name(spec), files=tuple(files))
+            raise CurateError(
+                f"No data file matches {spec}. Patterns are matched from the current folder; quote them from the shell."
+            )
+        return Place(name=short_name(spec), files=tuple(files))
     if "/" in spec and (spec.startswith((".", "/", "~")) or kind(path)):
         near = _sibling(path)
         raise CurateError(f"{spec} does not exist.{near}")
@@ -67,11 +69,11 @@ def _sibling(path: Path) -> str:
 
     if not path.parent.is_dir():
         return f" Nor does its folder {path.parent}."
-    close = difflib.get_close_matches(path.name, os.listdir(path.parent), n=1)
+    close = difflib.get_close_matches(path.name, [p.name for p in path.parent.iterdir()], n=1)
     return f" Did you mean {path.parent / close[0]}?" if close else ""
 
 
-def _name(spec: str) -> str:
+def short_name(spec: str) -> str:
     """A short name for an output folder: the last part of the path without its endings, with letters that every file system takes."""
     base = Path(spec.rstrip("/")).name or "source"
     base = re.sub(r"(\.(parquet|jsonl|ndjson|json|csv|arrow|gz|zst))+$", "", base)
@@ -80,28 +82,36 @@ def _name(spec: str) -> str:
 
 def _file(spec: str, path: Path) -> Place:
     if kind(path) is None:
-        raise CurateError(f"{spec} is not a kind of file that is read here. Kinds: Parquet, JSON lines, JSON, CSV, Arrow (also .gz, .zst).")
-    return Place(name=_name(spec), files=(path,))
+        raise CurateError(
+            f"{spec} is not a kind of file that is read here. Kinds: Parquet, JSON lines, JSON, CSV, Arrow (also .gz, .zst)."
+        )
+    return Place(name=short_name(spec), files=(path,))
 
 
 def _folder(spec: str, path: Path, split: str) -> Place:
     manifest = _manifest(path)
     if manifest is not None:
-        return Place(name=_name(spec), files=tuple(sorted((path / "data").glob("*.parquet"))), manifest=manifest)
+        return Place(name=short_name(spec), files=tuple(sorted((path / "data").glob("*.parquet"))), manifest=manifest)
     if (path / "ledger.parquet").exists() and (path / "data").is_dir():
-        raise CurateError(f"{spec} looks like an output that was not finished: it has no manifest.json. Select again with --overwrite.")
+        raise CurateError(
+            f"{spec} looks like an output that was not finished: it has no manifest.json. Select again with --overwrite."
+        )
     saved = _saved(path, split)
     if saved:
-        return Place(name=_name(spec), files=saved)
+        return Place(name=short_name(spec), files=saved)
     configs = card_configs(path)
     if configs:
         return _config(spec, path, "", split, configs)
     files, left = _walk(path)
     files = _of_split(files, path, split, spec)
     if not files:
-        raise CurateError(f"{spec} holds no data file. Looked for Parquet, Arrow, JSON lines, CSV and JSON in it and its sub-folders.")
-    notes = (f"{spec}: {len(left)} files of other formats left out ({', '.join(sorted({f.suffix for f in left}))}).",) if left else ()
-    return Place(name=_name(spec), files=tuple(files), notes=notes)
+        raise CurateError(
+            f"{spec} holds no data file. Looked for Parquet, Arrow, JSON lines, CSV and JSON in it and its sub-folders."
+        )
+    notes = (
+        (f"{spec}: {len(left)} files of other formats left out ({', '.join(sorted({f.suffix for f in left}))}).",) if left else ()
+    )
+    return Place(name=short_name(spec), files=tuple(files), notes=notes)
 
 
 def _manifest(path: Path) -> dict[str, Any] | None:
@@ -193,11 +203,13 @@ def _config(spec: str, folder: Path, name: str, split: str, configs: list[dict[s
     patterns = patterns_of(configs[names.index(name)]["data_files"])
     if split not in patterns:
         raise CurateError(f"{folder}:{name} has no split {split}. Splits: {', '.join(patterns)}. Name one with --split.")
-    files = sorted({Path(p) for pattern in patterns[split] for p in glob.glob(f"{glob.escape(str(folder))}/{pattern}", recursive=True)})
+    files = sorted(
+        {Path(p) for pattern in patterns[split] for p in glob.glob(f"{glob.escape(str(folder))}/{pattern}", recursive=True)}
+    )
     files = [f for f in files if f.is_file() and kind(f) and f.resolve().is_relative_to(folder.resolve())]
     if not files:
         raise CurateError(f"The README of {folder} lists {', '.join(patterns[split])} for {name}, but no such file is there.")
-    return Place(name=_name(spec.replace(":", "-")), files=tuple(files))
+    return Place(name=short_name(spec.replace(":", "-")), files=tuple(files))
 
 
 def patterns_of(data_files: Any) -> dict[str, list[str]]:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import glob
 import hashlib
 import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -94,6 +96,7 @@ def _ours(out: Path) -> bool:
 
 def write(
     out: Path,
+    work: Path,
     sources: Sequence[Source],
     marked: pl.DataFrame,
     meta: Meta,
@@ -101,7 +104,7 @@ def write(
     style: Style = "auto",
     columns: Sequence[str] = (),
     num_shards: int | None = None,
-    overwrite: bool = False,
+    aside: Callable[[int], Path] | None = None,
     manifest: Mapping[str, Any],
     card: Callable[[Mapping[str, Any]], str],
     progress: Progress | None = None,
@@ -109,8 +112,10 @@ def write(
     """Write the kept traces of a marked ledger as an output folder.
 
     Args:
+        work: a workspace (see ``workspace``) on the same disk.
         marked: the ledger with ``reason``; rows with a null reason are kept.
         style: the shape of rows, see ``Style``; ``auto`` gives ``messages`` where a prompt is known, else the source's columns.
+        aside: the file with the candidates of a source, where ``engine.fill`` put them aside.
         num_shards: so many Parquet files; more than rows are reduced to one a row.
         manifest: what it is to hold besides the files.
         card: makes README.md of the whole manifest.
@@ -118,14 +123,15 @@ def write(
     Raises:
         CurateError: the folder may not be written, the disk is full, or the input changed since it was read.
     """
-    claim(out, overwrite=overwrite)
     shape = Shape(sources, marked, meta, style, columns)
-    _room(out, sources, marked)
     notes = []
     if num_shards is not None and num_shards > max(1, shape.kept.height):
         notes.append(f"{shape.kept.height} rows give {max(1, shape.kept.height)} shards, not {num_shards}.")
-    with _aside(out) as tmp:
-        files = _shards(tmp, shape, num_shards, progress)
+    tmp = work / "whole"
+    tmp.mkdir()
+    _room(tmp, sources, marked)
+    with _faults(out):
+        files = _shards(tmp, shape, num_shards, progress, aside)
         files["ledger.parquet"] = _ledger(tmp / "ledger.parquet", marked, meta)
         files["longest.parquet"] = _longest(tmp, shape, [f for f in files if f.startswith("data/")])
         whole = {**manifest, "format_of_rows": shape.style, "files": files}
@@ -159,6 +165,10 @@ class Shape:
         from curate.rows import unify
 
         self.schema = unify([t.schema for t in empty], self.names)
+
+    def needed(self, source: Source) -> list[str] | None:
+        """The source's columns that its output rows are made of; None is all."""
+        return None if self.style == "source" else [*dict.fromkeys([*source.layout.columns, *self.columns])]
 
     def table(self, number: int, kept: pl.DataFrame, batch: pa.RecordBatch) -> pa.Table:
         """Output rows of some kept traces; ``at`` is their row within the batch."""
@@ -247,10 +257,12 @@ def _element(lists: pa.Array, at: np.ndarray[Any, Any], item: np.ndarray[Any, An
     return lists.values.take(pa.array(np.where(there, begin[at] + item, 0), mask=~there))
 
 
-# --- files -------------------------------------------------------------------------------------------------------------------------
+# --- files ------------------------------------------------------------------------------------------------------------
 
 
-def _shards(tmp: Path, shape: Shape, num_shards: int | None, progress: Progress | None) -> dict[str, dict[str, Any]]:
+def _shards(
+    tmp: Path, shape: Shape, num_shards: int | None, progress: Progress | None, aside: Callable[[int], Path] | None
+) -> dict[str, dict[str, Any]]:
     (tmp / "data").mkdir()
     total = shape.kept.height
     count = None if num_shards is None else max(1, min(num_shards, total))
@@ -258,7 +270,8 @@ def _shards(tmp: Path, shape: Shape, num_shards: int | None, progress: Progress 
     try:
         for number, source in enumerate(shape.sources):
             kept = shape.kept.filter(pl.col("source") == number)
-            for table in copy(source, kept, lambda k, b, n=number: shape.table(n, k, b)):  # type: ignore[misc]
+            made = partial(shape.table, number)
+            for table in copy(source, kept, made, columns=shape.needed(source), aside=aside(number) if aside else None):
                 shards.add(table)
                 if progress is not None:
                     progress(table.num_rows)
@@ -387,32 +400,43 @@ def _durable(path: Path, text: str) -> None:
         os.fsync(f.fileno())
 
 
-def _room(out: Path, sources: Sequence[Source], marked: pl.DataFrame) -> None:
+def _room(tmp: Path, sources: Sequence[Source], marked: pl.DataFrame) -> None:
     """Stop before any work when the disk cannot hold the kept rows' share of the input."""
     share = marked["reason"].null_count() / max(1, marked.height)
     need = int(share * sum(s.table.bytes for s in sources)) + (1 << 20)
-    parent = next(p for p in (out, *out.absolute().parents) if p.exists())
-    free = shutil.disk_usage(parent).free
+    free = shutil.disk_usage(tmp).free
     if free < need:
         raise CurateError(
-            f"{parent} has {free / 1e9:,.1f} GB free; the output needs about {need / 1e9:,.1f} GB. Name another disk with -o."
+            f"{tmp.parent.parent} has {free / 1e9:,.1f} GB free; the output needs about {need / 1e9:,.1f} GB. Name another disk with -o."
         )
 
 
 @contextlib.contextmanager
-def _aside(out: Path) -> Iterator[Path]:
-    """A folder beside ``out`` for the time of writing; remains of killed runs are cleared, and so is this one when it fails."""
-    out.absolute().parent.mkdir(parents=True, exist_ok=True)
+def workspace(out: Path, *, overwrite: bool) -> Iterator[Path]:
+    """A folder beside ``out`` for the time of the work, after ``claim``; remains of killed runs are cleared, and so is this one."""
+    claim(out, overwrite=overwrite)
+    beside = out.absolute().parent
     stem = f".{out.absolute().name}.part-"
-    for old in out.absolute().parent.glob(stem + "*"):
-        pid = old.name.removeprefix(stem)
-        if pid.isdigit() and not _alive(int(pid)):
-            shutil.rmtree(old, ignore_errors=True)
-    tmp = out.absolute().parent / f"{stem}{os.getpid()}"
-    shutil.rmtree(tmp, ignore_errors=True)
-    try:
+    with _faults(out):
+        beside.mkdir(parents=True, exist_ok=True)
+        for old in beside.glob(glob.escape(stem) + "*"):
+            pid = old.name.removeprefix(stem)
+            if pid.isdigit() and not _alive(int(pid)):
+                shutil.rmtree(old, ignore_errors=True)
+        tmp = beside / f"{stem}{os.getpid()}"
+        shutil.rmtree(tmp, ignore_errors=True)
         tmp.mkdir()
+    try:
         yield tmp
+    finally:
+        shutil.rmtree(tmp, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _faults(out: Path) -> Iterator[None]:
+    """Faults of the disk as sentences."""
+    try:
+        yield
     except OSError as e:
         if e.errno in (errno.ENOSPC, errno.EDQUOT):
             raise CurateError(
@@ -421,8 +445,6 @@ def _aside(out: Path) -> Iterator[Path]:
         if e.errno in (errno.EACCES, errno.EROFS, errno.EPERM):
             raise CurateError(f"{out.parent} may not be written to. Name another folder with -o.") from None
         raise
-    finally:
-        shutil.rmtree(tmp, ignore_errors=True)
 
 
 def _alive(pid: int) -> bool:

@@ -181,7 +181,7 @@ def read_block(path: Path, block: Block) -> Iterator[list[dict[str, Any]]]:
             yield out
 
 
-# --- types -------------------------------------------------------------------------------------------------------------------------
+# --- types ------------------------------------------------------------------------------------------------------------
 
 
 def kind_of(value: Any, depth: int = 0) -> Kind:
@@ -328,7 +328,7 @@ def _cast(column: pa.Array, dtype: pa.DataType) -> pa.Array:
         return pa.array([_fit(v, dtype) for v in column.to_pylist()], dtype)
 
 
-# --- JSON and CSV --------------------------------------------------------------------------------------------------------------------
+# --- JSON and CSV -----------------------------------------------------------------------------------------------------
 
 
 def read_json(path: Path) -> list[dict[str, Any]] | None:

@@ -210,6 +210,12 @@ def choose(ledger: pl.DataFrame, meta: Meta, rules: Rules) -> pl.DataFrame:
     return mark(ledger, rules, thinking_required(ledger, meta, rules, strict=True))
 
 
+def possible(ledger: pl.DataFrame, rules: Rules) -> pl.Series:
+    """Boolean: the trace may be kept, as far as it alone can tell; a superset of what ``mark`` keeps, for parts of a ledger."""
+    text = pl.col("tokens").is_not_null() & pl.col("problem").is_not_null() & _finished()
+    return ledger.select((text & allowed(rules.passing) & ~_over(ledger, rules)).alias("possible"))["possible"]
+
+
 def _over(ledger: pl.DataFrame, rules: Rules) -> pl.Expr:
     if rules.max_tokens is None:
         return pl.lit(False)

@@ -120,7 +120,7 @@ def _open_file(path: Path, *, skip_bad_rows: bool) -> Table | CurateError:
         return CurateError(f"{path} cannot be read: {e.strerror or e}.")
 
 
-# --- Parquet -----------------------------------------------------------------------------------------------------------------------
+# --- Parquet ----------------------------------------------------------------------------------------------------------
 
 
 def _parquet(path: Path, skip_bad_rows: bool) -> Table:
@@ -184,7 +184,7 @@ def _share(group: Any, columns: Sequence[str] | None) -> float:
     return float(mine / max(1, sum(s for _, s in sizes)))
 
 
-# --- JSON lines, JSON, CSV ---------------------------------------------------------------------------------------------------------
+# --- JSON lines, JSON, CSV --------------------------------------------------------------------------------------------
 
 
 def _jsonl(path: Path, skip_bad_rows: bool) -> Table:
@@ -249,7 +249,7 @@ def _from_arrow(path: Path, table: pa.Table) -> Table:
     return Table(name=path.name, files=(path,), schema=table.schema.remove_metadata(), rows=n, tasks=tasks)
 
 
-# --- Arrow -------------------------------------------------------------------------------------------------------------------------
+# --- Arrow ------------------------------------------------------------------------------------------------------------
 
 
 def _arrow(path: Path, skip_bad_rows: bool) -> Table:
