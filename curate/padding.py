@@ -175,8 +175,9 @@ def audit(
     """Simulate a policy on token lengths ``[traces]`` in row order and weigh others against it.
 
     ``batching`` names a plain policy (default fixed), ``trainer`` a known trainer; not both. ``cost`` weighs attention
-    against the rest; ``also`` names more bounds for the same policy. The same lengths and ``seed`` give the same numbers. Raises ``CurateError`` for settings that no run
-    can have (cp that does not divide the row, more ranks than micro-batches) and for a bound that leaves no trace.
+    against the rest; ``also`` names more bounds for the same policy. The same lengths and ``seed`` give the same numbers.
+    Raises ``CurateError`` for settings that no run can have (cp that does not divide the row, more ranks than
+    micro-batches) and for a bound that leaves no trace.
     """
     rule = find_rule(batching, trainer)
     settings = Settings(micro_batch=micro_batch, accumulate=accumulate, dp=dp, cp=cp, pad_to_multiple=pad_to_multiple)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -459,3 +460,18 @@ def test_costs_of_lengths_start_no_heavy_import() -> None:
         "found = heavy & set(sys.modules); assert not found, found"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_trls_rules_are_trls_own_rows_where_trl_is_installed() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # TRL's and its libraries' warnings are not ours
+        data_utils = pytest.importorskip("trl.data_utils", reason="TRL is no dependency; `pip install --no-deps trl` runs this")
+        datasets = pytest.importorskip("datasets")
+        lengths = np.random.default_rng(3).integers(1, 71, 2_119)
+        rows = datasets.Dataset.from_dict({"input_ids": [[1] * n for n in lengths.tolist()]})
+        for name, strategy in (("trl", "bfd"), ("trl-split", "bfd_split"), ("trl-wrapped", "wrapped")):
+            packed = data_utils.pack_dataset(rows, 45, strategy)
+            got = plan(lengths, in_order(trainers()[name]), max_length=45)
+            assert got.real.tolist() == [len(row) for row in packed["input_ids"]]
+            if strategy != "wrapped":
+                assert got.squares.tolist() == [sum(n * n for n in row) for row in packed["seq_lengths"]]
