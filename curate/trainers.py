@@ -38,14 +38,13 @@ class Rule:
     file: str
     commit: str
     rule: str
-    default: int
+    unset: str
     over: str
     refuses: tuple[str, ...]
     assumes: str
     config: Mapping[str, str]
     extra: int = 0
     extra_unmarked: int = 0
-    default_from: str = "code"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,10 +180,7 @@ def _faults(rule: Rule, lengths: Lengths, style: str, columns: Sequence[str]) ->
 
 
 def _notes(rule: Rule, lengths: Lengths) -> tuple[str, ...]:
-    notes = [f"Rests on: {rule.assumes}."]
-    if rule.default:
-        origin = "" if rule.default_from == "code" else f" ({rule.default_from})"
-        notes.append(f"Left unset, its bound is {rule.default:,}{origin}.")
+    notes = [f"Rests on: {rule.assumes}.", f"Where no bound is set, {rule.unset}."]
     if rule.extra_unmarked and lengths.unmarked.any():
         notes.append(f"{int(lengths.unmarked.sum()):,} replies hold no think mark: it may put an empty think block before them.")
     return tuple(notes)
@@ -204,17 +200,35 @@ def check(out: Path, trainer: str, *, max_length: int) -> Proof:
             f"{out} is no output of curate: it has no manifest.json. `curate select SOURCE -o {out}` writes one."
         ) from None
     frame, meta = ledger.from_file(out / "ledger.parquet")
-    kept = frame.filter(pl.col("reason").is_null())
+    kept = frame.filter(pl.col("reason").is_null()).sort("source", "row", "item")
+    files = sorted((out / "data").glob("*.parquet"))
+    if not files:
+        raise CurateError(f"{out} holds no data/*.parquet. `curate select SOURCE -o {out} --overwrite` writes it again.")
     lengths = Lengths(
         tokens=kept["tokens"],
-        unmarked=~kept["thinking"],
+        unmarked=_unmarked(files) if rule.extra_unmarked else pl.repeat(False, kept.height, eager=True),
         basis=str(meta.tokens.get("basis", "unknown")),
         count=str(meta.tokens.get("count", "sample")),
         by=str(meta.tokens.get("by", "")),
     )
-    columns = list(pl.read_parquet_schema(next(iter(sorted((out / "data").glob("*.parquet"))))))
+    columns = list(pl.read_parquet_schema(files[0]))
     style = str(manifest.get("format_of_rows", "source"))
     return prove(rule, lengths, max_length=max_length, style=style, columns=columns, out=out.name)
+
+
+def _unmarked(files: Sequence[Path]) -> pl.Series:
+    """Whether the reply of each row holds neither <think> nor </think>; other marks are none to a trainer that looks for these."""
+    rows = pl.scan_parquet(list(files))
+    names = rows.collect_schema().names()
+    turns = next((c for c in ("messages", "completion", "conversations") if c in names), None)
+    if turns is not None:
+        reply = pl.col(turns).list.last().struct.field("value" if turns == "conversations" else "content")
+    elif "output" in names:
+        reply = pl.col("output")
+    else:
+        return pl.repeat(True, rows.select(pl.len()).collect().item(), eager=True)
+    marked = reply.str.contains_any(["<think>", "</think>"], ascii_case_insensitive=False)
+    return rows.select(unmarked=~marked.fill_null(False)).collect(engine="streaming")["unmarked"]
 
 
 def dataset_info(style: str, *, name: str = "curated", folder: str = "OUT/data") -> dict[str, Any]:

@@ -6,9 +6,10 @@ import json
 from pathlib import Path
 
 import polars as pl
+import pyarrow.parquet as pq
 import pytest
 
-from curate import trainers
+from curate import formats, trainers
 from curate.errors import CurateError, UsageError
 from curate.ledger import SCHEMA, Meta, to_bytes
 
@@ -164,12 +165,30 @@ def test_a_folder_is_checked_by_its_own_ledger(tmp_path: Path) -> None:
     frame = pl.DataFrame(values, schema=SCHEMA)
     (tmp_path / "data").mkdir()
     (tmp_path / "ledger.parquet").write_bytes(to_bytes(frame, Meta(tokens={"basis": "exact", "by": "t", "count": "sample"})))
-    pl.DataFrame({"messages": [[{"role": "user", "content": "q"}]], "tokens": [100]}).write_parquet(
-        tmp_path / "data" / "train.parquet"
-    )
+    said = [[{"role": "user", "content": "q"}, {"role": "assistant", "content": "<|begin_of_thought|>t<|end_of_thought|>a"}]]
+    pl.DataFrame({"messages": said, "tokens": [100]}).write_parquet(tmp_path / "data" / "train.parquet")
     (tmp_path / "manifest.json").write_text(json.dumps({"curate": "0", "format_of_rows": "messages"}))
     assert trainers.check(tmp_path, "trl", max_length=100).proved
     proof = trainers.check(tmp_path, "trl", max_length=99)
     assert (proof.proved, proof.rows, proof.longest, proof.over) == (False, 1, 100, 1)
+    assert not trainers.check(tmp_path, "llama-factory", max_length=119).proved  # 100 + 1, and 19 for marks it does not know
+    assert trainers.check(tmp_path, "llama-factory", max_length=120).proved
+    (tmp_path / "data" / "train.parquet").unlink()
+    with pytest.raises(CurateError, match="holds no data"):
+        trainers.check(tmp_path, "trl", max_length=99)
     with pytest.raises(CurateError, match="no manifest"):
         trainers.check(tmp_path / "none", "trl", max_length=99)
+
+
+@pytest.mark.parametrize("style", ["messages", "prompt-completion", "sharegpt", "alpaca", "source"])
+def test_think_marks_are_looked_for_in_the_reply_of_every_format(style: str, tmp_path: Path) -> None:
+    trace = pl.Series(["<think>t</think>a", "t</think>a", "plain", "<thinking>t</thinking>a"])
+    one = pl.DataFrame({"trace": trace, "prompt": ["<think> in the question"] * 4})
+    kept = pl.DataFrame({"problem": ["p"] * 4, "tokens": [1] * 4, "passed": [True] * 4, "difficulty": [1.0] * 4, "name": ["s"] * 4})
+    path = tmp_path / "rows.parquet"
+    if style == "source":
+        pl.DataFrame({"id": [1, 2, 3, 4], "generation": trace}).write_parquet(path)
+        assert trainers._unmarked([path]).to_list() == [True] * 4
+        return
+    pq.write_table(formats.rows(one, kept, style), path)  # type: ignore[arg-type]
+    assert trainers._unmarked([path]).to_list() == [False, False, True, True]
