@@ -6,14 +6,14 @@ expected output, and what it reports (an exit status) can only tell one failure 
 
     inside.py MODE PROGRAM STARTED_FD MEMORY_MIB CPU_SECONDS FILE_MIB PACKAGES
 
-MODE is ``run`` (the program is a script), ``compile`` (is it Python at all?), or the path of a script that takes over (``calls.py``).
+MODE is ``run`` (the program is a script), ``compile`` (is it Python at all?), or the path of a script that takes over
+(``calls.py``).
 """
 
 import builtins
 import os
 import resource
 import sys
-from types import CodeType, ModuleType
 
 MEMORY_STATUS = 86
 SYNTAX_STATUS = 87
@@ -36,7 +36,7 @@ def confine(memory_mib: int, cpu_seconds: int, file_mib: int) -> None:
     limit(resource.RLIMIT_AS, memory_mib << 20)
 
 
-def load(path: str) -> CodeType:
+def load(path: str) -> object:
     """The program's code; `exit` and `quit`, which `-S` leaves out, are put back."""
     import _sitebuiltins
 
@@ -60,7 +60,7 @@ def start() -> None:
             sys.exit(SYNTAX_STATUS)
         return
     sys.argv = [program]
-    module = ModuleType("__main__")
+    module = type(sys)("__main__")  # the type of modules, without importing `types`
     module.__dict__.update(__builtins__=builtins, __file__=program)
     if mode == "run":
         code = load(program)

@@ -92,20 +92,20 @@ def judge(
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
-            for task, verdict in zip(window, first, strict=True):
-                if verdict is None:  # nothing else of ours runs now
-                    verdict = _judge(task, box, rules, alone=True)
-                    assert verdict is not None
-                    tell(verdict)
-                yield verdict
+            for task, found in zip(window, first, strict=True):
+                if found is not None:
+                    yield found
+                    continue
+                again = _judge(task, box, rules, alone=True)  # nothing else of ours runs now
+                assert again is not None
+                tell(again)
+                yield again
 
 
 def _judge(task: Task, box: Sandbox, rules: Rules, *, alone: bool) -> Verdict | None:
     """The verdict; None where a run came near its limit and was not alone."""
     if task.note or task.program is None:
         return _verdict(task, "unverifiable" if task.note else "no_code", tests=0)
-    if any(t.style == "script" for t in task.tests):
-        raise CurateError("Case scripts are judged by judge_script.")  # pragma: no cover
     limit, longest = rules.seconds(task), 0.0
     program = task.program.encode("utf-8", "surrogatepass")
     for number, test in enumerate(task.tests):
@@ -141,7 +141,7 @@ def _verdict(task: Task, found: str, *, failed: int | None = None, seconds: floa
 def _run(box: Sandbox, program: bytes, test: Case, *, limit: float, memory_mib: int) -> Run:
     room = (OUTPUT_MIB << 20) + 2 * len(test.output)
     # The wall clock is wide, so that on a busy machine an endless loop still ends by its processor time, which needs no second run.
-    limits = Limits(cpu=limit * OVER, wall=2 * limit * OVER + 2, memory_mib=memory_mib, output_bytes=room)
+    limits = Limits(cpu=limit * OVER, wall=2 * limit * OVER + 1, memory_mib=memory_mib, output_bytes=room)
     if test.style == "call":
         given = json.dumps({"call": test.call, "args": json.loads(test.input)})
         return box.run(program, given.encode(), limits=limits, mode=CALLS.name, extra=(CALLS,))
@@ -156,7 +156,10 @@ def _near(run: Run, limit: float) -> bool:
 
 
 def _class(run: Run, *, limit: float) -> str:
-    """How a run failed, or an empty string. A program may choose by its exit status **which** failure it is, never that it is none."""
+    """How a run failed, or an empty string.
+
+    By its exit status a program may choose **which** failure it is, never that it is none.
+    """
     if run.ended == "output":
         return "output_limit"
     if run.ended == "wall" or run.cpu > limit:
@@ -226,9 +229,8 @@ def same_value(have: Any, want: Any) -> bool:
     if isinstance(have, bool) or isinstance(want, bool):
         return have is want
     if isinstance(have, int | float) and isinstance(want, int | float):
-        return have == want or (
-            isinstance(have, float) | isinstance(want, float) and abs(have - want) <= 1e-6 * max(1.0, abs(want))
-        )
+        fraction = isinstance(have, float) or isinstance(want, float)
+        return have == want or (fraction and abs(have - want) <= 1e-6 * max(1.0, abs(want)))
     if isinstance(have, list) and isinstance(want, list):
         return len(have) == len(want) and all(map(same_value, have, want))
     if isinstance(have, dict) and isinstance(want, dict):

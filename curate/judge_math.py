@@ -1,7 +1,7 @@
 """Compares the answer of a trace with the reference answer, through math-verify (extra ``[math]``).
 
-Equal texts are equal without asking. Everything else goes to worker processes, each with a wall clock kept from outside: the library
-hangs on some inputs in spite of its own timeouts, and in threads those do nothing. A comparison that never ends is
+Equal texts are equal without asking. Everything else goes to worker processes, each with a wall clock kept from outside: the
+library hangs on some inputs in spite of its own timeouts, and in threads those do nothing. A comparison that never ends is
 ``unverifiable``, not wrong. About 200 answers a second and core.
 """
 

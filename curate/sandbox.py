@@ -12,9 +12,11 @@ ends the process group, but no isolation: only for programs that you would run b
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import platform
+import py_compile
 import resource
 import select
 import shutil
@@ -153,7 +155,8 @@ _SPACES: Final = (
     *("--as-pid-1", "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--hostname", "sandbox"),
 )
 _FOLDERS: Final = (
-    *("--dev", "/dev", "--remount-ro", "/dev"),
+    # Not `--dev`, whose dozen mounts cost 2 ms a run.
+    *("--dev-bind", "/dev/null", "/dev/null", "--symlink", "/proc/self/fd/0", "/dev/stdin"),
     *("--size", str(FILE_MIB << 20), "--tmpfs", "/tmp", "--chdir", "/tmp"),
 )
 
@@ -173,7 +176,17 @@ def _system() -> tuple[str, ...]:
             args += ["--ro-bind", prefix, prefix]
     for package in _packages():
         args += ["--ro-bind", str(package), f"/packages/{package.name}"]
-    return (*args, "--ro-bind", str(INSIDE), "/inside.py")
+    return (*args, "--ro-bind", _compiled(), "/inside.pyc")
+
+
+@cache
+def _compiled() -> str:
+    """``inside.py`` as byte code, which starts 2 ms sooner; gone when this process ends."""
+    folder = tempfile.mkdtemp(prefix="curate-inside-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    path = str(Path(folder) / "inside.pyc")
+    py_compile.compile(str(INSIDE), cfile=path, doraise=True, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+    return path
 
 
 def _packages() -> list[Path]:
@@ -250,12 +263,12 @@ def _run(
             passed += [source, rules]
             laid = [a for path in extra for a in ("--ro-bind", str(path), f"/{path.name}")]
             head = (*box.prefix, *laid, "--file", str(source), "/main.py", "--remount-ro", "/", "--seccomp", str(rules))
-            files = ("/inside.py", mode if mode in ("run", "compile") else f"/{mode}", "/main.py")
+            files = ("/inside.pyc", mode if mode in ("run", "compile") else f"/{mode}", "/main.py")
         else:
             cwd = stack.enter_context(tempfile.TemporaryDirectory(prefix="curate-"))
             (Path(cwd) / "main.py").write_bytes(program)
             over = {path.name: str(path) for path in extra}
-            head, files = (), (str(INSIDE), over.get(mode, mode), f"{cwd}/main.py")
+            head, files = (), (_compiled(), over.get(mode, mode), f"{cwd}/main.py")
         begun = time.perf_counter()
         process = subprocess.Popen(
             [*head, box.python, "-S", "-s", "-P", "-B", "-X", "utf8", *files, *numbers, box.packages],
@@ -291,7 +304,7 @@ _ENVIRONMENT: Final = {
 def _sealed(stack: contextlib.ExitStack, data: bytes) -> int:
     """A descriptor that reads ``data`` and, on Linux, can no longer be written through any path."""
     if not hasattr(os, "memfd_create"):
-        plain = stack.enter_context(tempfile.TemporaryFile())
+        plain = stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 - the stack closes it
         plain.write(data)
         plain.seek(0)
         return plain.fileno()
@@ -339,6 +352,8 @@ def _watch(process: subprocess.Popen[bytes], limits: Limits, begun: float) -> tu
         os.killpg(process.pid, signal.SIGKILL)
     _, state, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(state)
+    if ended != "exit":
+        _gone(out)
     if over is not None:
         os.close(over)
     process.stdout.close()
@@ -347,6 +362,13 @@ def _watch(process: subprocess.Popen[bytes], limits: Limits, begun: float) -> tu
 
 
 _PEEK: Final = os.WEXITED | os.WNOHANG | os.WNOWAIT
+
+
+def _gone(out: int) -> None:
+    """Wait until nobody holds the pipe: bwrap has died first, and the kernel is killing what was inside (a matter of 1 ms)."""
+    until = time.perf_counter() + 5
+    while time.perf_counter() < until and _read(out) != b"":
+        select.select([out], [], [], 0.1)
 
 
 def _read(number: int) -> bytes | None:

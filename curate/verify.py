@@ -201,7 +201,7 @@ def obstacle(row: dict[str, Any]) -> str:
 
 
 def tasks(batch: pl.DataFrame, *, columns: Sequence[str] | None = None) -> Iterable[Task]:
-    """Tasks of a batch with ``row, item, problem, trace`` and the source's test and ``CONTEXT`` columns; null traces are left out."""
+    """Tasks of a batch with ``row, item, problem, trace``, test and ``CONTEXT`` columns; null traces are left out."""
     answers = thinking.split(batch["trace"])["answer"]
     keys = digest(batch["problem"], batch["trace"])
     for row, answer, key in zip(batch.iter_rows(named=True), answers, keys, strict=True):
