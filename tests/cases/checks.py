@@ -284,7 +284,10 @@ def case_22(c: Case) -> None:
         passing = found["passing"]
         c(column, want, {"passing": passing["passed"], "unknown": passing["unknown"]})
     c("basis of a column of nulls", "none", c.json("inspect", source, "--passed", "correctness_llama")["passing"]["basis"])
-    c.says("says so", c.run("yield", source, "--passed", "correctness_llama"), "correctness_llama", "no verdict")
+    told = c.run("yield", source, "--passed", "correctness_llama")
+    c.says("says so", told, "correctness_llama", "verdict")
+    c("says that there is none", True, re.search(r"\b(no|holds no|without|not one) (trace has a )?verdict", told.said) is not None)
+    c("and no 0 % passing", False, re.search(r"\b0 ?%\)? pass", told.said) is not None)
 
 
 def case_24(c: Case) -> None:
