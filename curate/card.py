@@ -239,7 +239,19 @@ def _bounds(manifest: Mapping[str, Any]) -> list[str]:
             f"{average:,.1f}",
         ]
         lines.append(f"| {' | '.join(cells)} |")
-    return lines
+    return [*lines, *_why_fewer(manifest, rows)]
+
+
+def _why_fewer(manifest: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Without a tokenizer rows are held to the upper end of the estimate, the table to the estimate itself."""
+    bound = _bound(manifest)
+    counted = next((int(row["problems"]["shortest"]) for row in rows if row["max_tokens"] == bound), 0)
+    fewer = counted - int(manifest["select"]["problems_kept"])
+    estimated = (manifest.get("tokens") or {}).get("basis") == "estimate"
+    if bound is None or fewer <= 0 or not estimated or (manifest.get("options") or {}).get("choose_then_drop"):
+        return []
+    return ["", f"The table goes by the estimate itself; rows were held to its upper end, so {_n(fewer, 'problem')} fewer "
+            f"{'is' if fewer == 1 else 'are'} here."]  # fmt: skip
 
 
 def _difficulty(manifest: Mapping[str, Any]) -> list[str]:
@@ -266,7 +278,7 @@ def skew_words(skew: Mapping[str, Any]) -> str:
     lean = "harder than" if auc > 0.55 else "easier than" if auc < 0.45 else "about as hard as"
     words = f"Problems lost to the bound are {lean} those kept: a lost one is the harder of two with probability {auc:.2f}."
     if kept is not None and everyone is not None:
-        words += f" Median difficulty is {kept:g} here and {everyone:g} among all rated problems with a passing trace."
+        words += f" Median difficulty is {kept:g} within the bound and {everyone:g} among all rated problems with a passing trace."
     if hard.get("kept") is not None and hard.get("with_passing") is not None:
         words += (
             f" The hardest band is {hard['kept']:.1%} of the kept and {hard['with_passing']:.1%} of those with a passing trace."
@@ -278,7 +290,7 @@ def _counting(manifest: Mapping[str, Any]) -> str:
     tokens = manifest.get("tokens") or {}
     by, what = code(tokens.get("by", "?")), "the trace alone"
     if tokens.get("count", "sample") == "sample":
-        what = "the whole sample, prompt and chat template included"
+        what = "the whole sample, prompt included"
     basis = tokens.get("basis")
     if basis == "exact":
         return f"Exactly, with {by}: {what}."
@@ -287,7 +299,7 @@ def _counting(manifest: Mapping[str, Any]) -> str:
     low, high = tokens.get("low"), tokens.get("high")
     error = "Its error is not known."
     if low is not None and high is not None:
-        error = f"For 95 % of traces the true count lies between {float(low):.2f} and {float(high):.2f} times the estimate."
+        error = f"True totals lie between {float(low):.2f} and {float(high):.2f} times the estimate in 95 % of sources."
     return f"Estimated by {by} from {what}; no tokenizer was run. {error}"
 
 

@@ -121,7 +121,7 @@ def options_of(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """
     sources = []
     for source in manifest["sources"]:
-        name, revision = str(source["name"]), source.get("revision")
+        name, revision = str(source.get("spec") or source["name"]), source.get("revision")
         sources.append(f"{name}@{revision}" if revision and "@" not in name else name)
     return {**manifest["options"], "sources": sources}
 

@@ -22,7 +22,7 @@ from curate import payload, plan, readme, remote
 from curate.check import verify_out
 from curate.errors import CurateError, UsageError
 
-__all__ = ["Push", "push", "verify_out"]
+__all__ = ["Push", "describe", "push", "verify_out"]
 
 TRIES: Final = 6
 """Looks at the repository before a push gives up: with the waits below, about a minute."""
@@ -73,6 +73,19 @@ class Push:
             "deletions": list(self.deletions),
             "bare": self.bare,
         }
+
+
+def describe(done: Push) -> str:
+    """What a push did or would do, for people: files with their bytes, deletions, and in a dry run the card."""
+    verb = "would add or replace" if done.dry_run else "added or replaced"
+    lines = [f"{verb} {len(done.files):,} files, {sum(done.files.values()):,} bytes; {len(done.unchanged):,} are there already"]
+    lines += [f"  {size:>15,}  {path}" for path, size in done.files.items()]
+    lines += [f"  {'delete':>15}  {path}" for path in done.deletions]
+    if done.bare:
+        lines.append("no ledger and no manifest: these rows are published as they are")
+    if done.dry_run:
+        lines += ["", done.card.rstrip()]
+    return "\n".join(lines)
 
 
 def push(
@@ -207,6 +220,7 @@ class _Session:
     def run(self) -> Push:
         state, branch = self._look()
         if state is None:
+            self._refuse_other_kind()
             if self.dry_run:
                 made = self._plan(plan.EMPTY)
                 return self._result(made, url=self._page(), committed=False)
@@ -216,10 +230,10 @@ class _Session:
         done = self._landed(state, made)
         if done is not None:
             return done
+        if not self.dry_run and not branch:
+            self.api.create_branch(self.repo, repo_type="dataset", branch=self.revision, revision=state.commit, exist_ok=True)
         if self.dry_run or made.empty:
             return self._result(made, url=self._page(), committed=False)
-        if not branch:
-            self.api.create_branch(self.repo, repo_type="dataset", branch=self.revision, revision=state.commit, exist_ok=True)
         return self._commit(made, state)
 
     # Looking
@@ -288,9 +302,6 @@ class _Session:
     # Changing
 
     def _create(self) -> plan.State:
-        for kind in ("model", "space"):
-            if self.api.repo_exists(self.repo, repo_type=kind):
-                raise CurateError(f"{self.repo} is a {kind}, not a data set; choose another name.")
         self.api.create_repo(self.repo, repo_type="dataset", private=self.private, exist_ok=True)
         state, _ = self._look()
         if state is None:
@@ -298,6 +309,11 @@ class _Session:
         self.created = True
         self.notify(f"made {'private ' if state.private else 'public '}data set {self.repo}")
         return state
+
+    def _refuse_other_kind(self) -> None:
+        for kind in ("model", "space"):
+            if self.api.repo_exists(self.repo, repo_type=kind):
+                raise CurateError(f"{self.repo} is a {kind}, not a data set; choose another name.")
 
     def _refuse_public(self, state: plan.State) -> None:
         if self.private and not state.private:
@@ -329,9 +345,10 @@ class _Session:
 
         try:
             self.api.preupload_lfs_files(self.repo, additions, **where)
-        except RuntimeError as fault:
-            if isinstance(fault.__cause__, httpx.HTTPError):
-                raise fault.__cause__ from None
+        except (RuntimeError, OSError) as fault:
+            known = next((f for f in (fault, fault.__cause__) if isinstance(f, httpx.HTTPError)), None)
+            if known is not None:
+                raise known from None
             reason = str(fault)[:200]
             raise CurateError(f"The upload to {self.repo} stopped ({reason}); push again, it goes on where it was.") from None
 

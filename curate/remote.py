@@ -185,7 +185,7 @@ def download(remote: Remote, *, token: str | None = None) -> list[Path]:
 
 def read_columns(
     repo: str,
-    path: str,
+    path: str | Sequence[str],
     columns: Sequence[str],
     *,
     revision: str | None = None,
@@ -196,7 +196,7 @@ def read_columns(
 
     Args:
         repo: ``org/name``.
-        path: A file, or a glob such as ``data/train-*.parquet``; files are read in the order of their names.
+        path: A file, several, or a glob such as ``data/train-*.parquet``; files of a glob are read in the order of their names.
         columns: Names of columns, in the order wanted.
         revision: A branch, tag or commit; None means main.
         token: Instead of the one of the environment.
@@ -209,18 +209,19 @@ def read_columns(
         CurateError: As ``resolve``; a column or the file is missing; the file is no Parquet.
     """
     at = access(token)
-    key = hashlib.sha256("\n".join([repo, revision or "main", path, *columns]).encode()).hexdigest()[:32]
+    paths = [path] if isinstance(path, str) else list(path)
+    key = hashlib.sha256("\n".join([repo, revision or "main", *paths, "", *columns]).encode()).hexdigest()[:32]
     kept = cache / f"{key}.parquet" if cache is not None else None
     have = pl.read_parquet_metadata(kept).get("revision") if kept is not None and kept.is_file() else None
     if at.offline:
         if kept is None or have is None:
-            raise _not_cached(repo, at, f"columns {', '.join(columns)} of {path} were not read before")
+            raise _not_cached(repo, at, f"columns {', '.join(columns)} of {paths[0]} were not read before")
         return pl.read_parquet(kept), have
     with _sentences(repo, revision, at):
         commit = _commit(repo, revision, at)
         if kept is not None and have == commit:
             return pl.read_parquet(kept), commit
-        frame = _read_ranges(repo, path, columns, commit, at)
+        frame = _read_ranges(repo, paths, columns, commit, at)
     if kept is not None:
         kept.parent.mkdir(parents=True, exist_ok=True)
         aside = kept.with_suffix(f".{os.getpid()}")
@@ -229,29 +230,33 @@ def read_columns(
     return frame, commit
 
 
-def _read_ranges(repo: str, path: str, columns: Sequence[str], commit: str, at: Access) -> pl.DataFrame:
+def _read_ranges(repo: str, paths: Sequence[str], columns: Sequence[str], commit: str, at: Access) -> pl.DataFrame:
     import pyarrow as pa
     import pyarrow.parquet as pq
     from huggingface_hub import HfFileSystem
 
     fs = HfFileSystem(**at.options(), skip_instance_cache=True)
     root = f"datasets/{repo}@{quote(commit, safe='')}/"
-    files = sorted(fs.glob(root + path))
-    if not files:
-        raise CurateError(f"{repo} has no file {path} at {commit[:12]}; look at its file list for the new name.")
+    files: list[str] = []
+    for path in paths:
+        found = sorted(fs.glob(root + path))
+        if not found:
+            raise CurateError(f"{repo} has no file {path} at {commit[:12]}; look at its file list for the new name.")
+        files += found
     tables = []
     for file in files:
+        name = file.removeprefix(root)
         # Without a cache each read is the range that Parquet asks for; read-ahead would fetch 5 MB around every one.
         with fs.open(file, cache_type="none") as handle:
             try:
                 table = pq.ParquetFile(handle)
             except pa.ArrowInvalid:
-                raise CurateError(f"{path} of {repo} is no whole Parquet file; tell its owner.") from None
+                raise CurateError(f"{name} of {repo} is no whole Parquet file; tell its owner.") from None
             known = table.schema_arrow.names
             for column in columns:
                 if column not in known:
                     hint = near(column, known)
-                    raise CurateError(f"{path} of {repo} has no column {column}; it has {', '.join(known)}.{hint}")
+                    raise CurateError(f"{name} of {repo} has no column {column}; it has {', '.join(known)}.{hint}")
             tables.append(table.read(columns=list(columns)).select(list(columns)))
     frame = pl.from_arrow(pa.concat_tables(tables, promote_options="permissive"))
     assert isinstance(frame, pl.DataFrame)
@@ -268,7 +273,7 @@ def _snapshot(repo: str, revision: str, at: Access) -> tuple[Path, dict[str, int
             # `snapshot_download` would fall back to the cache when this fails.
             _commit(repo, revision, at)
     # .gitattributes is always there; a pattern that matches nothing makes the client warn.
-    folder = _fetch(repo, revision, ["README.md", ".gitattributes"], at)
+    folder = _fetch(repo, revision, ["README.md", ".gitattributes"], at, bar=False)
     try:
         tree = get_cached_repo_tree(repo, repo_type="dataset", revision=folder.name, cache_dir=at.cache)
     except CachedRepoTreeNotFoundError:
@@ -276,9 +281,16 @@ def _snapshot(repo: str, revision: str, at: Access) -> tuple[Path, dict[str, int
     return folder, {file.path: file.size for file in tree}
 
 
-def _fetch(repo: str, revision: str, patterns: Sequence[str], at: Access) -> Path:
+def _fetch(repo: str, revision: str, patterns: Sequence[str], at: Access, *, bar: bool = True) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import LocalEntryNotFoundError
+    from tqdm.auto import tqdm
+
+    class NoBar(tqdm):  # type: ignore[type-arg]
+        """A card takes no time worth a bar."""
+
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **(options | {"disable": True}))
 
     with _sentences(repo, revision, at):
         try:
@@ -288,6 +300,7 @@ def _fetch(repo: str, revision: str, patterns: Sequence[str], at: Access) -> Pat
                 revision=revision,
                 allow_patterns=list(patterns),
                 local_files_only=at.offline,
+                tqdm_class=None if bar else NoBar,
                 **at.store(),
             )
         except LocalEntryNotFoundError as fault:

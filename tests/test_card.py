@@ -50,10 +50,10 @@ def test_the_text_says_every_fact_of_the_manifest() -> None:
         "| **8,192** | 8 | 3 | 2 | 2.5 |\n| no bound | 9 | 4 | 4 | 4.0 |",
         "| 800-1200 | 2 | 2 | 2 (100%) |\n| 1300-3000 | 2 | 2 | 1 (50%) |\n| unrated | 1 | 0 | 0 |",
         "Problems lost to the bound are harder than those kept: a lost one is the harder of two with probability 0.83.",
-        "Median difficulty is 900 here and 1250 among all rated problems with a passing trace.",
+        "Median difficulty is 900 within the bound and 1250 among all rated problems with a passing trace.",
         "The hardest band is 33.3% of the kept and 50.0% of those with a passing trace.",
-        "Estimated by `chars/3.6` from the whole sample, prompt and chat template included; no tokenizer was run.",
-        "For 95 % of traces the true count lies between 0.90 and 1.20 times the estimate.",
+        "Estimated by `chars/3.6` from the whole sample, prompt included; no tokenizer was run.",
+        "True totals lie between 0.90 and 1.20 times the estimate in 95 % of sources.",
         "A trace passes when its verdict is true; one without a verdict does not.",
         "- lab/cots:py: the publisher's verdict on each trace.",
         "| 1 | 1 | longer than the bound: left out whole |\n| 2 | 0 | another trace of the same problem was chosen |",
@@ -92,6 +92,14 @@ def test_skew_is_said_in_words(auc: float | None, want: str) -> None:
 def test_choosing_before_dropping_turns_the_last_two_steps_round() -> None:
     text = card.render(made(options={"policy": "first", "max_tokens": 8192, "choose_then_drop": True}))
     assert "| passing | 6 |\n| chosen | 4 |\n| within the bound | 3 |" in text
+
+
+def test_a_table_that_counts_more_than_there_is_says_why() -> None:
+    fewer = made(select=made()["select"] | {"problems_kept": 2})
+    assert "rows were held to its upper end, so 1 problem fewer is here." in card.render(fewer)
+    assert "upper end" not in card.render(made())
+    exact = {"basis": "exact", "by": "t", "count": "sample"}
+    assert "upper end" not in card.render(fewer | {"tokens": exact})
 
 
 def test_what_is_not_known_is_said_and_not_made_up() -> None:

@@ -153,7 +153,7 @@ def test_the_options_of_a_run_come_back_with_their_sources_pinned() -> None:
     sources = [
         {"name": "lab/cots:py", "revision": "a" * 40},
         {"name": "lab/x@v1", "revision": "b" * 40},
-        {"name": "local.jsonl", "revision": None},
+        {"name": "local", "spec": "local.jsonl", "revision": None},
     ]
     assert check.options_of(made_out.manifest(sources=sources)) == {
         "policy": "shortest",

@@ -180,6 +180,14 @@ def test_a_push_to_a_branch_makes_it_and_leaves_main_alone(loop: LoopbackHub, wo
     assert missing["error"] == "me/set has no refs/pr/7 to push to; make it first, or leave --revision out."
 
 
+def test_a_new_branch_is_made_even_when_nothing_has_to_change(loop: LoopbackHub, worker: Worker, outs: dict[str, Path]) -> None:
+    worker.push(outs["big"], "me/set")
+    assert not worker.push(outs["big"], "me/set", revision="v1", dry_run=True)["committed"]
+    assert list(loop.repos["dataset", "me/set"].refs) == ["main"]
+    assert not worker.push(outs["big"], "me/set", revision="v1")["committed"]
+    assert loop.history("me/set", revision="v1") == loop.history("me/set")
+
+
 def test_private_is_made_private_before_the_first_byte(loop: LoopbackHub, worker: Worker, outs: dict[str, Path]) -> None:
     worker.push(outs["small"], "me/secret", private=True)
     assert loop.repos["dataset", "me/secret"].private
@@ -442,6 +450,21 @@ def test_two_pushes_at_once_both_arrive_whole(loop: LoopbackHub, worker: Worker,
     assert len(loop.history("me/set")) == 3
     assert worker.load("me/set")["train"]["rows"] == 5
     assert worker.load("me/set", "py")["train"]["rows"] == 2
+
+
+def test_a_push_is_described_for_people() -> None:
+    done = hub.Push(
+        repo="me/set", url="u", committed=False, commit=None, dry_run=True, created=False, files={"data/a.parquet": 1234567},
+        unchanged=("x",), deletions=("data/b.parquet",), card="# Card\n", bare=True,
+    )  # fmt: skip
+    assert hub.describe(done).splitlines() == [
+        "would add or replace 1 files, 1,234,567 bytes; 1 are there already",
+        "        1,234,567  data/a.parquet",
+        "           delete  data/b.parquet",
+        "no ledger and no manifest: these rows are published as they are",
+        "",
+        "# Card",
+    ]
 
 
 # Refusals: one sentence, nothing changed

@@ -152,9 +152,7 @@ def test_a_set_with_a_loading_script_is_read_from_the_hub_s_own_conversion(hub: 
 
 def test_a_set_without_rows_says_what_it_holds(hub: LoopbackHub) -> None:
     hub.create("me/pictures", files={"a.png": b"\0", "b.png": b"\0"})
-    assert said(remote.resolve, "me/pictures") == (
-        "me/pictures holds no Parquet, JSON, CSV or Arrow file with rows (it has .png)."
-    )
+    assert said(remote.resolve, "me/pictures") == ("me/pictures holds no Parquet, JSON, CSV or Arrow file with rows (it has .png).")
 
 
 def test_wrong_configs_and_splits_name_what_there_is(cots: LoopbackHub) -> None:
