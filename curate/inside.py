@@ -15,6 +15,10 @@ import os
 import resource
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 MEMORY_STATUS = 86
 SYNTAX_STATUS = 87
 
@@ -36,7 +40,7 @@ def confine(memory_mib: int, cpu_seconds: int, file_mib: int) -> None:
     limit(resource.RLIMIT_AS, memory_mib << 20)
 
 
-def load(path: str) -> object:
+def load(path: str) -> "Any":
     """The program's code; `exit` and `quit`, which `-S` leaves out, are put back."""
     import _sitebuiltins
 

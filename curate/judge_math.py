@@ -26,9 +26,9 @@ from typing import Any, Final
 
 import polars as pl
 
-from curate import thinking
 from curate.errors import CurateError
 from curate.verdicts import Verdict, digest
+from curate.verify import answers_of
 
 WORKER: Final = Path(__file__).with_name("math_worker.py")
 SECONDS: Final = 10.0
@@ -49,10 +49,15 @@ class MathTask:
     answer: str
     reference: str | None
 
+    @property
+    def tests_digest(self) -> str:
+        """What the verdict was made by: a hash of the reference."""
+        return str(digest(pl.Series([self.reference], dtype=pl.String), pl.Series([""]))[0])
+
 
 def math_tasks(batch: pl.DataFrame, *, column: str) -> Iterator[MathTask]:
     """Tasks of a batch with ``row, item, problem, trace`` and the reference ``column``; null traces are left out."""
-    answers = thinking.split(batch["trace"])["answer"]
+    answers = answers_of(batch)
     keys = digest(batch["problem"], batch["trace"])
     for row, answer, key in zip(batch.iter_rows(named=True), answers, keys, strict=True):
         if key is not None:
@@ -247,7 +252,7 @@ def _verdict(task: MathTask, found: str, *, seconds: float = 0.0, note: str = ""
         seconds=round(seconds, 3),
         kinds="answer=1" if judged else "",
         note=note,
-        tests_digest=digest(pl.Series([task.reference]), pl.Series([""]))[0],
+        tests_digest=task.tests_digest,
     )
 
 

@@ -200,9 +200,15 @@ def obstacle(row: dict[str, Any]) -> str:
     return "file input" if _text(row.get("input_mode")).lower() == "file" else ""
 
 
+def answers_of(batch: pl.DataFrame) -> pl.Series:
+    """What stands behind the thinking of each ``trace``; empty where a trace that its ``prompt`` opened was never closed."""
+    opened = thinking.opens(batch["prompt"]) if "prompt" in batch.columns else None
+    return thinking.split(batch["trace"], opened=opened)["answer"]
+
+
 def tasks(batch: pl.DataFrame, *, columns: Sequence[str] | None = None) -> Iterable[Task]:
     """Tasks of a batch with ``row, item, problem, trace``, test and ``CONTEXT`` columns; null traces are left out."""
-    answers = thinking.split(batch["trace"])["answer"]
+    answers = answers_of(batch)
     keys = digest(batch["problem"], batch["trace"])
     for row, answer, key in zip(batch.iter_rows(named=True), answers, keys, strict=True):
         if key is not None:
