@@ -229,6 +229,17 @@ def test_a_bare_file_replaces_a_config_whole_and_its_card_names_only_splits_that
     assert worker.load("me/cots") == {"train": {"rows": 3, "features": ["id"]}, "exit": 0}
 
 
+def test_a_stale_shard_that_another_config_reads_stays(loop: LoopbackHub, worker: Worker, outs: dict[str, Path]) -> None:
+    shared = "data/test-00000-of-00001.parquet"
+    text = (
+        "---\nconfigs:\n- config_name: default\n  data_files:\n  - split: test\n    path: data/test-*\n"
+        f"- config_name: eval\n  data_files: {shared}\n---\n"
+    )
+    loop.create("me/cots", files={"README.md": text, shared: parquet(id=[7])})
+    assert worker.push(outs["small"], "me/cots")["deletions"] == []
+    assert worker.load("me/cots", "eval")["train"] == {"rows": 1, "features": ["id"]}
+
+
 def test_a_bare_folder_keeps_its_splits(loop: LoopbackHub, worker: Worker, tmp_path: Path) -> None:
     for name, ids in {"train-a": [1], "train-b": [2, 3], "test": [4]}.items():
         (tmp_path / f"{name}.parquet").write_bytes(parquet(id=ids))
