@@ -240,7 +240,8 @@ def whole(chat: ChatTemplate, turns: Sequence[Turn], trace: str) -> Rendered:
         # The template drops the reasoning, or changes with it: the prompt as it stands before a generation.
         head = chat.render(turns, generation_prompt=True) if turns else ""
         head = _common(_unopened(head), text)
-    return Rendered(text=text, start=len(head), altered=not holds(text[len(head) :], trace))
+    dropped = not found and bool(MARKS.sub("", trace.partition(CLOSE)[0]).strip())
+    return Rendered(text=text, start=len(head), altered=dropped or not holds(text[len(head) :], trace))
 
 
 def _common(a: str, b: str) -> str:

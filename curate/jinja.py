@@ -28,7 +28,7 @@ from jinja2.visitor import NodeTransformer
 
 from curate.errors import CurateError
 
-MAX_STEPS: Final = 200_000
+MAX_STEPS: Final = 100_000
 MAX_SECONDS: Final = 10.0
 _SLACK: Final = 1_000_000
 _WIDEST: Final = 10_000

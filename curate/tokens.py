@@ -19,6 +19,7 @@ import polars as pl
 from curate import cache, chat
 from curate.encoder import Encoder, find_tokenizer
 from curate.errors import CurateError, UsageError
+from curate.estimate import DEFAULT, FEATURES, Model, model
 
 Kind = Literal["sample", "trace"]
 Note = Callable[[str], None]
@@ -123,8 +124,65 @@ def rule(text: str, *, kind: Kind = "sample") -> RuleCounter:
     match = _RULE.fullmatch(text.strip())
     divisor = Fraction(match[2]) if match else Fraction(0)
     if match is None or divisor <= 0:
-        raise UsageError(f"--estimate {text!r} is no rule: give chars/N or bytes/N, N above 0, for example chars/3.6.")
+        raise UsageError(
+            f"--estimate {text!r} is no rule: give chars/N or bytes/N, N above 0, for example chars/3.6, "
+            "or the name of a vocabulary (qwen, deepseek)."
+        )
     return RuleCounter(unit="chars" if match[1] == "chars" else "bytes", divisor=divisor, by=f"{match[1]}/{match[2]}", kind=kind)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EstimateCounter:
+    """Lengths by the model of a vocabulary, with the 95 % range of a source's bias beside each."""
+
+    model: Model
+    kind: Kind = "sample"
+    basis: Literal["exact", "estimate", "column"] = "estimate"
+    checked: bool = False
+
+    @property
+    def by(self) -> str:
+        return f"a model of {self.model.label} tokens"
+
+    @property
+    def key(self) -> str:
+        return f"estimate {self.model.vocabulary} {self.model.digest} {self.kind}"
+
+    @property
+    def low(self) -> float:
+        return self.model.low
+
+    @property
+    def high(self) -> float:
+        return self.model.high
+
+    def count(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """See ``Counter.count``. The sample is the contents joined by line breaks; the model adds up."""
+        length = self.model.tokens(frame["trace"])
+        before = np.zeros(frame.height)
+        if self.kind == "sample" and "prompt" in frame.columns:
+            prompt = frame["prompt"]
+            before = np.where(prompt.is_not_null().to_numpy(), self.model.tokens(prompt) + self.model.weights[_NEWLINE], 0.0)
+        present = pl.Series(frame.select(~blank(pl.col("trace"))).to_series())
+        # Text that is there is one token at least.
+        total = np.maximum(np.rint(length), 1) + np.rint(before)
+        made = {
+            "tokens": total,
+            "prompt_tokens": np.rint(before),
+            "tokens_low": np.floor(total * self.low),
+            "tokens_high": np.ceil(total * self.high),
+        }
+        counts = pl.DataFrame({name: values.astype(np.uint32) for name, values in made.items()})
+        counts = counts.with_columns(pl.when(present).then(pl.col(c)).alias(c) for c in ("tokens", "tokens_low", "tokens_high"))
+        parts = [
+            pl.Series(f"{p}_tokens", np.rint(self.model.tokens(frame[p])).astype(np.uint32)).set(frame[p].is_null(), None)
+            for p in ("reasoning", "answer")
+            if p in frame.columns
+        ]
+        return counts.with_columns(pl.lit(0, dtype=pl.UInt8).alias("render"), *parts)
+
+
+_NEWLINE: Final = FEATURES.index("newlines")
 
 
 class ExactCounter:
@@ -350,4 +408,6 @@ def open_counter(
         )
     if chat_template is not None:
         raise UsageError("--chat-template needs --tokenizer: a template's tokens are counted by a tokenizer.")
-    return rule(estimate or "chars/3.6", kind=kind)
+    if estimate is None or re.fullmatch(r"\w+", estimate):
+        return EstimateCounter(model=model(estimate or DEFAULT), kind=kind)
+    return rule(estimate, kind=kind)
