@@ -301,11 +301,11 @@ class _Shards:
         self.done: list[int] = []
 
     def add(self, table: pa.Table) -> None:
-        table = table.select(self.schema.names).cast(self.schema) if not table.schema.equals(self.schema) else table
+        table = _typed(table, self.schema)
         while self.ends is not None and len(self.done) < len(self.ends) and self.rows + table.num_rows > self.ends[len(self.done)]:
             cut = self.ends[len(self.done)] - self.rows
-            self._hold(table.slice(0, cut))
-            table = table.slice(cut)
+            self._hold(table.take(pa.array(range(cut))))
+            table = table.take(pa.array(range(cut, table.num_rows)))
             self._next()
         self._hold(table)
         if self.ends is None and self.shard_bytes >= SHARD_BYTES:
@@ -348,6 +348,11 @@ class _Shards:
                 self.writer.close()
 
 
+def _typed(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The table with exactly this schema. Sliced records with a field of nulls cannot be cast, so equal types are left alone."""
+    return table if table.schema.equals(schema) else table.select(schema.names).cast(schema)
+
+
 def _ledger(path: Path, marked: pl.DataFrame, meta: Meta) -> dict[str, Any]:
     path.write_bytes(to_bytes(marked, meta))
     return _facts(path) | {"rows": marked.height}
@@ -365,10 +370,10 @@ def _longest(tmp: Path, shape: Shape, shards: list[str]) -> dict[str, Any]:
                 mine = [p for p in top if at <= p < at + n]
                 if mine:
                     group = file.read_row_group(g)
-                    found |= {p: group.slice(p - at, 1) for p in mine}
+                    found |= {p: group.take([p - at]) for p in mine}
                 at += n
     table = pa.concat_tables([found[p] for p in top]) if top else shape.schema.empty_table()
-    pq.write_table(table.cast(shape.schema), tmp / "longest.parquet", **WRITER)
+    pq.write_table(_typed(table, shape.schema), tmp / "longest.parquet", **WRITER)
     return _facts(tmp / "longest.parquet") | {"rows": table.num_rows}
 
 
