@@ -230,6 +230,33 @@ def read_columns(
     return frame, commit
 
 
+def read_table(
+    repo: str,
+    columns: Sequence[str],
+    *,
+    config: str | None = None,
+    splits: Sequence[str] = ("train",),
+    revision: str | None = None,
+    token: str | None = None,
+    cache: Path | None = None,
+) -> tuple[pl.DataFrame, str]:
+    """``read_columns`` of the splits of a config, one after the other: a table of difficulties to join, say.
+
+    Raises:
+        CurateError: As ``resolve`` and ``read_columns``; the table is no Parquet, whose columns alone can be read apart.
+    """
+    files: list[str] = []
+    commit = revision
+    for split in splits:
+        found = resolve(repo, split=split, config=config, revision=commit, token=token)
+        other = [f for f in found.files if configs.file_format(f) != "parquet"]
+        if other:
+            raise CurateError(f"{other[0]} of {repo} is no Parquet, so its columns cannot be read apart; download it and name it.")
+        files += found.files
+        commit = found.revision
+    return read_columns(repo, files, columns, revision=commit, token=token, cache=cache)
+
+
 def _read_ranges(repo: str, paths: Sequence[str], columns: Sequence[str], commit: str, at: Access) -> pl.DataFrame:
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -361,10 +388,11 @@ def _not_cached(repo: str, at: Access, what: str) -> CurateError:
     prefix = f"datasets--{repo.replace('/', '--')}"
     cached = at.cache / prefix / "snapshots"
     commits = sorted(p.name[:12] for p in cached.iterdir()) if cached.is_dir() else []
-    have = f"commits in the cache: {', '.join(commits)}" if commits else "nothing of it is in the cache"
+    have = f"not whole in the cache ({what}; commits in the cache: {', '.join(commits)})"
+    if not commits:
+        have = "not in the cache (cached: none)"
     return CurateError(
-        f"HF_HUB_OFFLINE is on and {repo} is not whole in the cache ({what}; {have}); "
-        "set HF_HUB_OFFLINE=0 to download it, or pass a local file."
+        f"Offline mode is on (HF_HUB_OFFLINE) and {repo} is {have}; set HF_HUB_OFFLINE=0 to download it, or pass a local file."
     )
 
 

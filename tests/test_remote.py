@@ -252,15 +252,15 @@ def test_offline_a_config_that_was_not_downloaded_is_an_error_and_never_a_part_o
     (remote.download(found)[1]).unlink()
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     text = said(remote.download, found)
-    assert text.startswith("HF_HUB_OFFLINE is on and lab/cots is not whole in the cache (")
+    assert text.startswith("Offline mode is on (HF_HUB_OFFLINE) and lab/cots is not whole in the cache (")
     assert f"commits in the cache: {found.revision[:12]}" in text
 
 
 def test_offline_with_an_empty_cache_says_so_at_once(hub: LoopbackHub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     assert said(remote.resolve, "someuser/some-set:solutions_py") == (
-        "HF_HUB_OFFLINE is on and someuser/some-set is not whole in the cache (revision main is not there, or not whole; "
-        "nothing of it is in the cache); set HF_HUB_OFFLINE=0 to download it, or pass a local file."
+        "Offline mode is on (HF_HUB_OFFLINE) and someuser/some-set is not in the cache (cached: none); "
+        "set HF_HUB_OFFLINE=0 to download it, or pass a local file."
     )
     assert hub.log == []
 
@@ -300,7 +300,21 @@ def test_columns_once_read_are_kept_for_the_same_commit_and_for_offline(
     offline, at = remote.read_columns("lab/ratings", "r.parquet", ["id", "rating"], cache=tmp_path / "kept")
     assert (offline["rating"].to_list(), at) == ([900], commit)
     text = said(remote.read_columns, "lab/ratings", "r.parquet", ["id"], cache=tmp_path / "kept")
-    assert "columns id of r.parquet were not read before" in text
+    assert text.startswith("Offline mode is on (HF_HUB_OFFLINE) and lab/ratings is not in the cache")
+
+
+def test_a_table_of_several_splits_is_read_at_one_commit(hub: LoopbackHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    splits = {"train": ["a", "b"], "test": ["c"]}
+    files = {f"data/{s}-00000-of-00001.parquet": parquet(id=ids, rating=[800] * len(ids)) for s, ids in splits.items()}
+    hub.create("lab/ratings", files=files)
+    frame, commit = remote.read_table("lab/ratings", ["id"], splits=("train", "test"), cache=tmp_path / "kept")
+    assert frame["id"].to_list() == ["a", "b", "c"]
+    assert commit == hub.history("lab/ratings")[-1].oid
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    assert remote.read_table("lab/ratings", ["id"], splits=("train", "test"), cache=tmp_path / "kept")[0].equals(frame)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "0")
+    hub.create("lab/lines", files={"train.jsonl": "{}"})
+    assert "train.jsonl of lab/lines is no Parquet" in said(remote.read_table, "lab/lines", ["id"])
 
 
 def test_a_missing_column_or_file_of_a_table_is_named(hub: LoopbackHub) -> None:
@@ -317,6 +331,15 @@ def test_a_missing_column_or_file_of_a_table_is_named(hub: LoopbackHub) -> None:
 def test_no_error_ever_holds_the_token(hub: LoopbackHub) -> None:
     for name in ("other/nothing", "a/b@c"):
         assert "hf_test" not in said(remote.resolve, name)
+
+
+def test_offline_in_a_fresh_process_is_an_error_without_a_connection(hub: LoopbackHub, tmp_path: Path) -> None:
+    code = "from curate import errors, remote\ntry: remote.resolve('someuser/some-set')\nexcept errors.CurateError as e: print(e)"
+    env = os.environ | hub.env(tmp_path / "fresh") | {"HF_HUB_OFFLINE": "1"}
+    done = subprocess.run([sys.executable, "-c", code], env=env, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("Offline mode is on (HF_HUB_OFFLINE) and someuser/some-set is not in the cache")
+    assert done.stderr == ""
+    assert hub.log == []
 
 
 def test_in_a_fresh_process_the_environment_alone_decides(cots: LoopbackHub, tmp_path: Path) -> None:
