@@ -122,7 +122,8 @@ def options_of(manifest: Mapping[str, Any]) -> dict[str, Any]:
     sources = []
     for source in manifest["sources"]:
         name, revision = str(source.get("spec") or source["name"]), source.get("revision")
-        sources.append(f"{name}@{revision}" if revision and "@" not in name else name)
+        # A tag or branch that was typed may have moved since; the commit has not.
+        sources.append(f"{name.split('@', maxsplit=1)[0]}@{revision}" if revision else name)
     return {**manifest["options"], "sources": sources}
 
 

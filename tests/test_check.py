@@ -159,5 +159,5 @@ def test_the_options_of_a_run_come_back_with_their_sources_pinned() -> None:
         "policy": "shortest",
         "max_tokens": 8192,
         "passing": "known",
-        "sources": [f"lab/cots:py@{'a' * 40}", "lab/x@v1", "local.jsonl"],
+        "sources": [f"lab/cots:py@{'a' * 40}", f"lab/x@{'b' * 40}", "local.jsonl"],
     }
