@@ -12,8 +12,6 @@ import polars as pl
 from curate import card
 from curate.ledger import SCHEMA
 
-SHARED = Path(__file__).resolve().parents[2] / "shared"
-
 
 def manifest(**changes: Any) -> dict[str, Any]:
     """Ten traces of five problems; three kept within 8,192 tokens."""
