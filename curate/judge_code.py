@@ -11,7 +11,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -108,6 +108,8 @@ def _judge(task: Task, box: Sandbox, rules: Rules, *, alone: bool) -> Verdict | 
         return _verdict(task, "unverifiable" if task.note else "no_code", tests=0)
     limit, longest = rules.seconds(task), 0.0
     program = task.program.encode("utf-8", "surrogatepass")
+    if any(t.style == "script" for t in task.tests):
+        return _judge_scripts(task, box, program, limit=limit, memory_mib=rules.memory_mib, alone=alone)
     for number, test in enumerate(task.tests):
         run = _run(box, program, test, limit=limit, memory_mib=rules.memory_mib)
         if not alone and _near(run, limit):
@@ -119,6 +121,38 @@ def _judge(task: Task, box: Sandbox, rules: Rules, *, alone: bool) -> Verdict | 
         if found:
             return _verdict(task, found, failed=number, seconds=longest)
     return _verdict(task, "passed", seconds=longest)
+
+
+def _judge_scripts(task: Task, box: Sandbox, program: bytes, *, limit: float, memory_mib: int, alone: bool) -> Verdict | None:
+    """The same for test scripts: one limit for a whole script. Tests are counted by the script's own functions and cases."""
+    limits = Limits(cpu=limit * OVER, wall=2 * limit * OVER + 1, memory_mib=memory_mib, output_bytes=1 << 20)
+    longest, count = 0.0, 0
+    for test in task.tests:
+        tested, run = box.pair(program, test.input.encode("utf-8", "surrogatepass"), limits=limits)
+        if not alone and (_near(run, limit) or _near(tested, limit)):
+            return None
+        longest = max(longest, run.cpu)
+        report = _report(tested)
+        number, error = count + (report.get("failed") or 0), report.get("error")
+        count += int(report.get("tests") or 1)
+        found = _class(run, limit=limit) or ("time_limit" if tested.ended == "wall" else "")
+        if not found and error == "UnsupportedError":
+            return _verdict(replace(task, note=str(report.get("text", ""))), "unverifiable", tests=0)
+        if not found and error:
+            found = {"AssertionError": "wrong_answer", "MemoryError": "memory_limit"}.get(error, "runtime_error")
+        if found == "runtime_error" and _syntax(box, program):
+            found = "syntax_error"
+        if found:
+            return replace(_verdict(task, found, failed=number, seconds=longest, tests=count), kinds=f"script={count}")
+    return replace(_verdict(task, "passed", seconds=longest, tests=count), kinds=f"script={count}")
+
+
+def _report(tested: Run) -> dict[str, Any]:
+    try:
+        report = json.loads(tested.output)
+    except ValueError:
+        report = None
+    return report if isinstance(report, dict) else {"error": "UnsupportedError", "text": "the test script did not end by itself"}
 
 
 def _verdict(task: Task, found: str, *, failed: int | None = None, seconds: float = 0.0, tests: int | None = None) -> Verdict:

@@ -27,6 +27,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -38,6 +39,7 @@ from curate.errors import CurateError
 Isolation = Literal["bwrap", "none"]
 Ended = Literal["exit", "wall", "output"]
 
+PROXY: Final = Path(__file__).with_name("proxy.py")
 INSIDE: Final = Path(__file__).with_name("inside.py")
 MEMORY_STATUS: Final = 86
 SYNTAX_STATUS: Final = 87
@@ -100,10 +102,39 @@ class Sandbox:
             if result.started or result.ended != "exit":
                 return result
             time.sleep(0.05 * attempt)
-        raise CurateError(
-            f"The sandbox did not start (status {result.status}). Fewer --workers may help where processes are limited; "
-            "`bwrap --version` and `bwrap --ro-bind / / true` show whether bubblewrap works here."
-        )
+        raise CurateError(_BROKEN.format(status=result.status))
+
+    def pair(self, program: bytes, script: bytes, *, limits: Limits) -> tuple[Run, Run]:
+        """Run a test ``script`` and the ``program`` that it tests, each in its own sandbox, joined by two pipes (``proxy.py``).
+
+        Returns:
+            The run of the script, whose output is its report, and that of the program.
+        """
+        ask, answer = os.pipe(), os.pipe()
+        with ThreadPoolExecutor(1) as pool:
+            wire = Wire(stdin=ask[0], stdout=answer[1])
+            served = pool.submit(_run, self, program, wire, limits=limits, mode=PROXY.name, extra=(PROXY,))
+            wire = Wire(stdin=answer[0], requests=ask[1])
+            tested = _run(self, script, wire, limits=limits, mode=PROXY.name, extra=(PROXY,))
+            run = served.result()
+        if (tested.started and run.started) or "wall" in (tested.ended, run.ended):
+            return tested, run
+        raise CurateError(_BROKEN.format(status=tested.status or run.status))
+
+
+_BROKEN: Final = (
+    "The sandbox did not start (status {status}). Fewer --workers may help where processes are limited; "
+    "`bwrap --version` and `bwrap --ro-bind / / true` show whether bubblewrap works here."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wire:
+    """Descriptors that join two runs; whoever starts a process on them closes them here."""
+
+    stdin: int
+    stdout: int | None = None
+    requests: int | None = None
 
 
 def open_sandbox(isolation: Isolation = "bwrap") -> Sandbox:
@@ -248,16 +279,28 @@ def _seccomp(machine: str) -> bytes:
 
 
 def _run(
-    box: Sandbox, program: bytes, stdin: bytes, *, limits: Limits, mode: str, extra: tuple[Path, ...], stderr: int | None = None
+    box: Sandbox,
+    program: bytes,
+    stdin: bytes | Wire,
+    *,
+    limits: Limits,
+    mode: str,
+    extra: tuple[Path, ...],
+    stderr: int | None = None,
 ) -> Run:
     with contextlib.ExitStack() as stack:
-        source, given = _sealed(stack, program), _sealed(stack, stdin)
+        source = _sealed(stack, program)
+        wire = stdin if isinstance(stdin, Wire) else Wire(stdin=_sealed(stack, stdin))
         started, start = os.pipe()
         stack.callback(os.close, started)
         closing = stack.enter_context(contextlib.ExitStack())
-        closing.callback(os.close, start)
+        for number in (start, *((wire.stdin, wire.stdout, wire.requests) if wire is stdin else ())):
+            if number is not None:
+                closing.callback(os.close, number)
         numbers = (str(start), str(limits.memory_mib), str(-int(-limits.cpu // 1)), str(FILE_MIB))
-        passed, cwd = [start], None
+        passed, cwd, more = [start], None, {}
+        if wire.requests is not None:
+            passed, more = [start, wire.requests], {"WIRE": str(wire.requests)}
         if box.isolation == "bwrap":
             rules = _sealed(stack, box.filter)
             passed += [source, rules]
@@ -272,10 +315,10 @@ def _run(
         begun = time.perf_counter()
         process = subprocess.Popen(
             [*head, box.python, "-S", "-s", "-P", "-B", "-X", "utf8", *files, *numbers, box.packages],
-            stdin=given,
-            stdout=subprocess.PIPE,
+            stdin=wire.stdin,
+            stdout=subprocess.PIPE if wire.stdout is None else wire.stdout,
             stderr=subprocess.DEVNULL if stderr is None else stderr,
-            env=_ENVIRONMENT | {"HOME": cwd or "/tmp", "TMPDIR": cwd or "/tmp"},
+            env=_ENVIRONMENT | more | {"HOME": cwd or "/tmp", "TMPDIR": cwd or "/tmp"},
             cwd=cwd or "/",
             pass_fds=passed,
             start_new_session=True,
@@ -321,8 +364,16 @@ def _sealed(stack: contextlib.ExitStack, data: bytes) -> int:
 
 def _watch(process: subprocess.Popen[bytes], limits: Limits, begun: float) -> tuple[Ended, bytes, int, resource.struct_rusage]:
     """Read its output until it ends or breaks a limit; then end whatever is left of it."""
-    assert process.stdout is not None
-    out, ended = process.stdout.fileno(), "exit"
+    # The output of a program on a wire goes to the other end: nothing to read here.
+    with contextlib.ExitStack() as stack:
+        pipe = process.stdout or stack.enter_context(Path(os.devnull).open("rb", buffering=0))
+        return _watch_pipe(process, pipe.fileno(), limits, begun)
+
+
+def _watch_pipe(
+    process: subprocess.Popen[bytes], out: int, limits: Limits, begun: float
+) -> tuple[Ended, bytes, int, resource.struct_rusage]:
+    ended = "exit"
     os.set_blocking(out, False)
     chunks: list[bytes] = []
     over = os.pidfd_open(process.pid) if hasattr(os, "pidfd_open") else None
@@ -356,7 +407,8 @@ def _watch(process: subprocess.Popen[bytes], limits: Limits, begun: float) -> tu
         _gone(out)
     if over is not None:
         os.close(over)
-    process.stdout.close()
+    if process.stdout is not None:
+        process.stdout.close()
     status = process.returncode if process.returncode >= 0 else 128 - process.returncode
     return cast(Ended, ended), b"".join(chunks), status, usage
 

@@ -219,8 +219,7 @@ def task_of(row: dict[str, Any], *, answer: str, digest: str, columns: Sequence[
     """One task; see ``tasks``."""
     tests = tuple(cases_of(row, columns=columns))
     program = program_of(answer)
-    scripts = any(t.style == "script" for t in tests)
-    note = obstacle(row) or ("" if tests else "no tests") or ("tests are a script" if scripts else "")
+    note = obstacle(row) or ("" if tests else "no tests")
     other = language_of(answer)
     if not note and program is None and other:
         note = f"the program is {other}"

@@ -147,7 +147,8 @@ def test_math500_labels_are_met_in_99_of_100_and_the_rest_explained() -> None:
 
 
 @pytest.mark.skipif(not TRACES.exists(), reason="the real traces are not beside this repository")
-def test_thought_anchors_labels_are_met() -> None:
+def test_thought_anchors_labels_are_met_but_for_17_that_compare_texts() -> None:
+    """All 17 are one way: the label calls "(1, 2)" wrong for "(1,2)", "62" for "62^\\circ", "6.2" for "r=6.2"."""
     rows = []
     for line in (TRACES / "thought_anchors" / "math_levels.jsonl").read_text(encoding="utf-8").splitlines():
         problem = json.loads(line)
@@ -156,4 +157,7 @@ def test_thought_anchors_labels_are_met() -> None:
             rows.append((problem["gt_answer"], text, solution["is_correct"]))
     share, differ = judged(rows)
     assert len(rows) == 153
-    assert share >= 0.97, differ
+    assert differ.height == 17
+    assert differ["passed"].to_list() == [True] * 17
+    assert differ["cause"].unique().to_list() == ["another spelling of the reference, which the label takes for wrong"]
+    assert share == pytest.approx(136 / 153)

@@ -253,6 +253,107 @@ def test_a_function_is_called_and_its_result_compared_outside(box: Sandbox) -> N
     assert one(box, "import os\ndef add(a, b): os._exit(0)", **row).verdict == "wrong_answer"
 
 
+SCRIPT = """
+import pytest
+from solution import add, Stack, sort_in_place
+
+@pytest.mark.parametrize("a,b,c", [(1, 2, 3), (4, 5, 9)])
+def test_add(a, b, c):
+    assert add(a, b) == c
+
+def test_stack():
+    s = Stack()
+    s.push((1, {2}))
+    assert len(s) == 1 and s.pop() == (1, {2})
+    with pytest.raises(IndexError):
+        s.pop()
+
+def test_sort():
+    x = [3, 1, 2]
+    assert sort_in_place(x) is None
+    assert x == [1, 2, 3]
+
+class TestFloat:
+    def test_sum(self):
+        assert add(0.1, 0.2) == pytest.approx(0.3)
+"""
+SOLUTION = """
+class Stack:
+    def __init__(self): self.x = []
+    def push(self, v): self.x.append(v)
+    def pop(self): return self.x.pop()
+    def __len__(self): return len(self.x)
+def add(a, b): return a + b
+def sort_in_place(x): x.sort()
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "verdict", "failed"),
+    [
+        ("", "", "passed", None),
+        ("x.sort()", "pass", "wrong_answer", 3),
+        ("return a + b", "return a + b if a != 4 else 0", "wrong_answer", 1),
+        ("return a + b", "return a / 0", "runtime_error", 0),
+        ("return a + b", "return [0] * 10**10", "memory_limit", 0),
+        ("return a + b", "import os; os._exit(0)", "runtime_error", 0),
+        ("return a + b", "raise AttributeError('x')", "runtime_error", 0),
+        ("def add(a, b)", "def add(a, b", "syntax_error", 0),
+        ("def add", "def other", "runtime_error", 0),
+    ],
+)
+def test_a_test_script_runs_in_a_sandbox_beside_the_programs(
+    box: Sandbox, old: str, new: str, verdict: str, failed: int | None
+) -> None:
+    found = one(box, SOLUTION.replace(old, new) if old else SOLUTION, test=SCRIPT)
+    assert (found.verdict, found.failed_test) == (verdict, failed)
+    if verdict == "passed":
+        assert (found.tests, found.kinds) == (5, "script=5")
+
+
+def test_a_program_sees_neither_the_script_nor_its_assertions(box: Sandbox) -> None:
+    script = "from solution import f\ndef test_f():\n    assert f(1) == 'needle' + 'x'"
+    look = """
+import glob
+def f(x):
+    for path in glob.glob("/proc/*/cmdline") + glob.glob("/proc/*/environ") + glob.glob("/*.py"):
+        if b"need" + b"lex" in open(path, "rb").read() or b"need" + b"le' +" in open(path, "rb").read(): return "need" + "lex"
+    import gc, sys
+    frame = sys._getframe()
+    while frame:
+        if "need" + "le" in repr(frame.f_locals): return "need" + "lex"
+        frame = frame.f_back
+    return "nothing"
+"""
+    assert one(box, look, test=script).verdict == "wrong_answer"
+    assert one(box, "def f(x): return 'needlex'", test=script).verdict == "passed"
+
+
+def test_an_object_that_is_equal_to_everything_does_not_pass(box: Sandbox) -> None:
+    cheat = "class E:\n    def __eq__(self, other): return True\ndef f(x): return E()"
+    found = one(box, cheat, test="from solution import f\ndef test_f():\n    assert f(1) == 2")
+    assert (found.verdict, found.passed) == ("unverifiable", None)
+
+
+def test_what_a_script_needs_beyond_plain_values_is_unverifiable(box: Sandbox) -> None:
+    fixture = (
+        "import pytest\nfrom solution import add\n@pytest.fixture\ndef one(): return 1\ndef test(one): assert add(one, 1) == 2"
+    )
+    assert one(box, SOLUTION, test=fixture).note == "the test script uses pytest.fixture"
+    hands = "from solution import add\ndef test(): assert add(lambda: 1, 2) == 2"
+    assert one(box, SOLUTION, test=hands).note == "the test script hands over an object of its own"
+
+
+def test_bare_assertions_and_unittest_and_lists_of_assertions(box: Sandbox) -> None:
+    assert one(box, SOLUTION, test="from solution import *\nassert add(1, 2) == 3").tests == 1
+    unit = "import unittest\nfrom solution import add\nclass TestIt(unittest.TestCase):\n"
+    unit += "    def test_a(self): self.assertEqual(add(1, 2), 3)"
+    assert one(box, SOLUTION, test=unit).verdict == "passed"
+    lines = ["assert add(1, 2) == 3", "assert add(1, 3) == 3"]
+    found = one(box, SOLUTION, test_list=lines)
+    assert (found.verdict, found.failed_test, found.tests) == ("wrong_answer", 1, 2)
+
+
 def test_order_is_the_tasks_own_and_every_verdict_is_told_once(box: Sandbox) -> None:
     rows = [{"row": n, "item": 0, "problem": str(n), "tests": {"input": ["1"], "output": [str(n % 2)]}} for n in range(9)]
     told: list[Verdict] = []
