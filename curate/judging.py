@@ -5,8 +5,10 @@ Code where the source has tests, mathematics where it has reference answers. Two
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
@@ -23,7 +25,8 @@ from curate.verify import ANSWERS, CONTEXT, KINDS, Task, tasks
 WANTED: Final = (*KINDS, *CONTEXT, *ANSWERS)
 """Columns to ask a reader for, where the source has them."""
 
-WINDOW: Final = 512
+WINDOW: Final = {"code": 512, "math": 8192}
+"""Tasks held at a time: tests may be megabytes each, answers are short."""
 AnyTask = TypeVar("AnyTask", Task, MathTask)
 
 
@@ -84,7 +87,7 @@ def run(
         memory_mib: of one program.
         workers: at the same time.
         resume: go on with an unfinished or a finished file; the same options are demanded.
-        progress: called with every verdict, also those known before.
+        progress: called with every verdict as soon as it stands, also those known before; one call at a time.
 
     Returns:
         The table of ``verdicts.SCHEMA``.
@@ -100,32 +103,46 @@ def run(
     if how.what == "math":
         with Store(out, settings=settings, resume=resume) as store:
             given = (t for batch in stream for t in math_tasks(batch, column=how.columns[0]))
-            return store.finish(_judged(given, store, lambda ts: judge_math(ts, workers=workers, time_limit=time_limit), tell))
+            return store.finish(
+                _judged(given, store, partial(judge_math, workers=workers, time_limit=time_limit), tell, window=WINDOW["math"])
+            )
     box = open_sandbox(isolation)
     with Store(out, settings=settings | {"isolation": isolation, "memory_mib": memory_mib}, resume=resume) as store:
         rules = Rules(time_limit=time_limit, memory_mib=memory_mib, factor=machine_factor(box))
         programs = (t for batch in stream for t in tasks(batch, columns=how.columns))
-        return store.finish(_judged(programs, store, lambda ts: judge(ts, box=box, rules=rules, workers=workers), tell))
+        return store.finish(
+            _judged(programs, store, partial(judge, box=box, rules=rules, workers=workers), tell, window=WINDOW["code"])
+        )
 
 
 def _judged(
     given: Iterable[AnyTask],
     store: Store,
-    judge: Callable[[Iterable[AnyTask]], Iterator[Verdict]],
+    judge: Callable[..., Iterator[Verdict]],
     tell: Callable[[Verdict], None],
+    *,
+    window: int,
 ) -> Iterator[Verdict]:
-    """Verdicts in the order of the tasks; only texts that the store does not know reach the judge."""
-    waiting = iter(given)
-    while window := list(islice(waiting, WINDOW)):
+    """Verdicts in the order of the tasks; only texts that the store does not know reach the judge, and each is kept at once."""
+    waiting, lock, told = iter(given), threading.Lock(), set()
+
+    def keep(verdict: Verdict) -> None:
+        with lock:
+            store.add(verdict)
+            told.add((verdict.row, verdict.item))
+            tell(verdict)
+
+    while held := list(islice(waiting, window)):
         new: dict[tuple[str, str], AnyTask] = {}
-        for task in window:
+        for task in held:
             if store.find(task.digest, task.tests_digest) is None:
                 new.setdefault((task.digest, task.tests_digest), task)
-        for verdict in judge(iter(new.values())):
-            store.add(verdict)
-        for task in window:
+        for _ in judge(iter(new.values()), progress=keep):
+            pass
+        for task in held:
             known = store.find(task.digest, task.tests_digest)
             assert known is not None
             found = replace(known, row=task.row, item=task.item, problem=task.problem)
-            tell(found)
+            if (task.row, task.item) not in told:
+                tell(found)
             yield found

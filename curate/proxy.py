@@ -302,7 +302,7 @@ def bound(kind: type, method: str) -> Any:
     return run
 
 
-def test(load: Any, script: str) -> None:
+def examine(load: Any, script: str) -> None:
     """Run the test script and write the report."""
     out = os.dup(1)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
@@ -331,5 +331,5 @@ def test(load: Any, script: str) -> None:
     os._exit(0)
 
 
-if sys.argv[0].endswith("main.py"):
-    (test if "WIRE" in os.environ else serve)(LOAD, sys.argv[0])  # type: ignore[name-defined]  # noqa: F821 - put there by inside.py
+if "LOAD" in globals():
+    (examine if "WIRE" in os.environ else serve)(LOAD, sys.argv[0])  # type: ignore[name-defined]  # noqa: F821 - put there by inside.py
