@@ -194,7 +194,8 @@ def main() -> None:
         }
     if options.write:
         data = {
-            "about": "Written by benchmarks/fit_estimate.py. Tokens = features x weights; range: true over estimated tokens of a source left out, 95 %.",
+            "about": "Written by benchmarks/fit_estimate.py. Tokens = features x weights. Range: factors that hold the bias and "
+            "the yields of 95 % of sources left out of the fit.",
             "features": list(estimate.FEATURES),
             "fitted_on": frame.group_by("source", maintain_order=True).len("traces").to_dicts(),
             "models": models,

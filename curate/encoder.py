@@ -27,7 +27,7 @@ BATCH: Final = 8_000_000
 _REFERENCE_BATCH: Final = 1_000_000
 _SAMPLE_ROWS: Final = 32
 _SAMPLE_CHARS: Final = 16_000
-_GROWTH: Final = 160 << 20
+_GROWTH: Final = 120 << 20
 """Resident bytes a process may grow while the engine counts: its word cache is dropped then. Real traces stay under 60 MB."""
 
 Lengths = np.ndarray[Any, np.dtype[np.uint32]]
@@ -110,23 +110,28 @@ class Encoder:
             return out
         if self._fast is None and not self._refused and max(int(sizes.sum()), total or 0) >= self.small:
             self._open_fast(texts)
-        fast = self._fast
-        for start, stop in _batches(sizes, BATCH if fast is not None else _REFERENCE_BATCH):
-            part = list(texts[start:stop])
-            out[start:stop] = self._count(fast, part)
-            if fast is not None and self._grown():
-                fast = self._renew()
+        limit = BATCH if self._fast is not None else _REFERENCE_BATCH
+        for start, stop in _batches(sizes, limit):
+            out[start:stop] = self._count(list(texts[start:stop]))
+            if self._grown():
+                self._renew()
         return out
 
-    def _count(self, fast: Any, part: list[str]) -> Lengths:
-        if fast is not None and self._fast is not None:
+    def _count(self, part: list[str]) -> Lengths:
+        if (fast := self._fast) is not None:
             try:
                 return _flat(fast, part)[1]
             except BaseException as fault:  # a Rust panic is no Exception
                 if isinstance(fault, KeyboardInterrupt | SystemExit | MemoryError):
                     raise
                 self._refuse(f"failed on a text ({fault})")
-        return np.array([len(e) for e in self._encode(part)], np.uint32)
+        # The reference keeps some 100 bytes a token until its batch is counted.
+        return np.concatenate(
+            [
+                np.array([len(e) for e in self._encode(part[a:b])], np.uint32)
+                for a, b in _batches(np.array([len(t) for t in part], np.int64), _REFERENCE_BATCH)
+            ]
+        )
 
     def _encode(self, part: list[str]) -> list[Any]:
         out: list[Any] = self._reference().encode_batch_fast(part, add_special_tokens=False)
@@ -164,6 +169,8 @@ class Encoder:
                 return
             self._remember(key)
             self._slow = None
+        gc.collect()
+        _trim()
         self._fast, self.checked = fast, True
         self._base = _resident()
 
@@ -191,17 +198,18 @@ class Encoder:
         self._note(f"fastokens {version} {why}: counting with tokenizers instead, exact but some 50 times slower.")
 
     def _grown(self) -> bool:
-        return self._base > 0 and _resident() - self._base > _GROWTH
+        return self._fast is not None and self._base > 0 and _resident() - self._base > _GROWTH
 
-    def _renew(self) -> Any:
+    def _renew(self) -> None:
         """A fresh engine, without the words it has cached: random text would fill the memory with them."""
         with self._lock:
-            self._fast = None
+            if not self._grown():  # another thread has done it
+                return
+            self._fast = None  # the old one must go before the new one comes
             gc.collect()
             _trim()
             self._fast = _load(self._text)
             self._base = _resident()
-            return self._fast
 
 
 def _flat(engine: Any, texts: list[str]) -> tuple[np.ndarray[Any, np.dtype[np.uint32]], Lengths]:

@@ -68,7 +68,7 @@ class Counter(Protocol):
 
 def blank(text: pl.Expr) -> pl.Expr:
     """True where there is no text: null, empty or white space only."""
-    return text.str.strip_chars().fill_null("") == ""
+    return ~text.str.contains(r"\S").fill_null(False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +163,7 @@ class EstimateCounter:
         if self.kind == "sample" and "prompt" in frame.columns:
             prompt = frame["prompt"]
             before = np.where(prompt.is_not_null().to_numpy(), self.model.tokens(prompt) + self.model.weights[_NEWLINE], 0.0)
-        present = pl.Series(frame.select(~blank(pl.col("trace"))).to_series())
+        present = frame.select(~blank(pl.col("trace"))).to_series()
         # Text that is there is one token at least.
         total = np.maximum(np.rint(length), 1) + np.rint(before)
         made = {
@@ -233,7 +233,7 @@ class ExactCounter:
 
     def count(self, frame: pl.DataFrame) -> pl.DataFrame:
         """See ``Counter.count``. Raises ``CurateError`` for messages without a template, or a template that fails."""
-        present = (frame["trace"].str.strip_chars().fill_null("") != "").to_numpy()
+        present = frame.select(~blank(pl.col("trace"))).to_series().to_numpy()
         texts, starts, altered = self._texts(frame, present)
         tokens = np.zeros(frame.height, np.uint32)
         tokens[present] = self.encoder.lengths(texts, total=self._total)
@@ -253,6 +253,8 @@ class ExactCounter:
 
     def _prefixes(self, texts: list[str], starts: list[int]) -> np.ndarray[Any, np.dtype[np.uint32]]:
         """Tokens before the trace; traces of one problem share the text, so each is counted once."""
+        if not any(starts):
+            return np.zeros(len(texts), np.uint32)
         where: dict[str, int] = {}
         index = [where.setdefault(t[:s], len(where)) for t, s in zip(texts, starts, strict=True)]
         counts = self.encoder.lengths(list(where), total=self._total)
@@ -325,20 +327,16 @@ def no_template(name: str) -> CurateError:
 
 
 def holds_any(texts: pl.Series, strings: list[str]) -> pl.Series:
-    """True where a text holds one of ``strings``. A few prefixes are looked for first, at memory speed."""
-    none = pl.select(pl.repeat(False, len(texts), dtype=pl.Boolean)).to_series()
+    """True where a text holds one of ``strings``; false for null. One search, led by the strings' common beginnings."""
     if not strings:
-        return none
-    frame = texts.alias("t").to_frame().with_row_index("i")
-    column = pl.col("t").str
-    prefixes = sorted({s[:2] for s in strings})
-    if len(strings) > 4 and len(prefixes) <= 4:
-        frame = frame.filter(pl.any_horizontal(column.contains(p, literal=True) for p in prefixes))
-    exact = (
-        pl.any_horizontal(column.contains(s, literal=True) for s in strings) if len(strings) <= 8 else column.contains_any(strings)
-    )
-    found = frame.filter(exact)["i"]
-    return none.scatter(found, True)
+        return pl.select(pl.repeat(False, len(texts), dtype=pl.Boolean)).to_series()
+    if len(strings) == 1:
+        return texts.str.contains(strings[0], literal=True).fill_null(False)
+    groups: dict[str, list[str]] = {}
+    for s in sorted(strings):
+        groups.setdefault(s[:2], []).append(re.escape(s[2:]))
+    pattern = "|".join(f"{re.escape(head)}(?:{'|'.join(tails)})" for head, tails in groups.items())
+    return texts.str.contains(pattern).fill_null(False)
 
 
 def _turns(rows: pl.DataFrame) -> list[list[chat.Turn] | None] | None:
