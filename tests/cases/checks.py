@@ -447,7 +447,11 @@ def case_48(c: Case) -> None:
     skipping = c.run("inspect", source, "--skip-bad-rows", "--json")
     c("rows", c.expected["rows_when_skipping"], skipping.json["rows"])
     c("bad rows", len(c.expected["bad_lines"]), skipping.json["bad_rows"])
-    c.says("skipped lines by number", skipping, *map(str, c.expected["bad_lines"]))
+    numbers = r"\b.{0,40}\b".join(map(str, c.expected["bad_lines"]))
+    notes = " ".join(skipping.err.split())
+    c.rows.append(
+        ("skipped lines by number", c.expected["bad_lines"], notes[-300:], re.search(rf"\b{numbers}\b", notes) is not None)
+    )
     out, _ = c.select(source, "--skip-bad-rows", "--shortest")
     c("ids", c.expected["ids_when_skipping"], written(out)["id"].to_list())
 
