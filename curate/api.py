@@ -1,11 +1,12 @@
 """The verbs as functions: what the command line calls and what ``import curate`` offers.
 
-``read`` fills a ledger from sources; everything after that is a pure function of the ledger, until ``select`` copies the kept rows.
+``fill`` (``read``, with options as keywords) makes a ledger of sources; everything after that is a pure function of the ledger, until
+``select`` copies the kept rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from importlib.metadata import version
@@ -14,14 +15,33 @@ from typing import Any
 
 import polars as pl
 
-from curate import card, engine, joins, ledger, opening, output, selection, tokens, yields
+from curate import (
+    cache,
+    card,
+    engine,
+    formats,
+    joins,
+    layout,
+    ledger,
+    memory,
+    opening,
+    output,
+    problems,
+    selection,
+    shelves,
+    tokens,
+    trainers,
+    verdicts,
+    yields,
+)
 from curate.engine import Source
 from curate.errors import CurateError
+from curate.layout import Columns
 from curate.ledger import Meta
 from curate.opening import Request
 from curate.selection import Rules
 
-Note = Callable[[str], object]
+Note = Callable[[str], None]
 
 
 def _silent(text: str) -> None:
@@ -36,22 +56,23 @@ class Reading:
     meta: Meta
     sources: tuple[Source, ...] = ()
     name: str = "source"
+    aside: engine.Keep | None = None
 
 
-def read(
+def fill(
     request: Request,
     *,
     progress: engine.Progress | None = None,
     total: Callable[[int], object] = lambda rows: None,
     note: Note = _silent,
-    keep: engine.Keep | None = None,
+    keep: Callable[[], engine.Keep] | None = None,
 ) -> Reading:
     """Fill the ledger of the request's sources; one that is a ledger file is taken as it is.
 
     Args:
-        keep: source rows to put aside on the way, for ``select``.
         progress: called with source rows done; ``total`` with their number, before.
         note: called with sentences about what was found or assumed.
+        keep: asked, when text has to be read, which source rows to put aside on the way (for ``select``).
     """
     opened = [opening.open_one(spec, request, note=note) for spec in request.sources]
     name = "-".join(dict.fromkeys(o.name for o in opened))
@@ -61,7 +82,7 @@ def read(
     for source in found:
         note(f"{source.name}: " + ", ".join(f"{role} = {text}" for role, text in source.layout.described().items()))
         for text in source.notes:
-            note(text)
+            note(f"  {text}")
     counter = tokens.open_counter(
         tokenizer=request.tokenizer,
         chat_template=request.chat_template,
@@ -70,39 +91,132 @@ def read(
         note=note,
     )
     total(sum(s.table.rows for s in found))
+    shelf = shelves.Shelf(found, counter, request) if request.use_cache else None
+    aside = keep() if keep is not None and not (shelf and all(shelf.has(s) for s in found)) else None
     frame, meta = engine.fill(
-        found, counter, details=request.details, sample=request.sample, seed=request.seed, keep=keep, progress=progress
+        found,
+        counter,
+        details=request.details,
+        digests=request.verdicts is not None or request.details,
+        sample=request.sample,
+        seed=request.seed,
+        keep=aside,
+        shelf=shelf,
+        progress=progress,
     )
-    if request.difficulty_from:
-        frame, meta = _rated(frame, meta, request, note)
-    return Reading(ledger=frame, meta=meta, sources=found, name=name)
+    frame, meta = _rated(frame, meta, request, opened, note)
+    if request.verdicts:
+        frame, meta = _verified(frame, meta, request, note)
+    return Reading(ledger=frame, meta=meta, sources=found, name=name, aside=aside)
 
 
 def _taken(opened: Sequence[opening.Opened], name: str) -> Reading:
     if len(opened) > 1:
-        raise CurateError("A ledger cannot be pooled with other sources yet: give one ledger, or the sources themselves.")
+        raise CurateError("A ledger cannot be pooled with other sources: give one ledger, or the sources themselves.")
     path = opened[0].ledger
     assert path is not None
     frame, meta = ledger.from_file(path)
     return Reading(ledger=frame, meta=meta, name=name)
 
 
-def _rated(frame: pl.DataFrame, meta: Meta, request: Request, note: Note) -> tuple[pl.DataFrame, Meta]:
-    assert request.difficulty_from is not None
-    where, table = opening.table_of(request.difficulty_from, request)
-    key, value = joins.columns_of(table.columns, where, value=request.columns.difficulty)
-    done = joins.join_difficulty(frame, table, key=key, value=value, where=where)
+def _rated(
+    frame: pl.DataFrame, meta: Meta, request: Request, opened: Sequence[opening.Opened], note: Note
+) -> tuple[pl.DataFrame, Meta]:
+    """Difficulty from beside the rows: from the table that the user names, else from the ones that presets name."""
+    if request.difficulty_from:
+        where, table = opening.table_of(request.difficulty_from, request)
+        key, value = joins.columns_of(table.columns, where, value=request.columns.difficulty)
+        done = joins.join_difficulty(frame, table, key=key, value=value, where=where)
+        _told(note, done, value, where, key)
+        return engine.ranked(done.ledger, meta, request.labels)
+    tables = {o.preset.difficulty_from for o in opened if o.preset and o.preset.difficulty_from and not request.columns.difficulty}
+    if not tables:
+        return frame, meta
+    frames = [opening.difficulties(t, cache=cache.folder() / "tables") for t in sorted(tables, key=lambda t: t.repo)]
+    for wanted, (where, table, commit) in zip(sorted(tables, key=lambda t: t.repo), frames, strict=True):
+        rating = any(o.preset.difficulty_kind == "rating" for o in opened if o.preset and o.preset.difficulty_from == wanted)
+        folded = joins.through_aliases(table, key=wanted.key, aliases=wanted.aliases)
+        done = joins.join_difficulty(frame, folded, key=wanted.key, value=wanted.value, where=where, rating=rating)
+        _told(note, done, wanted.value, f"{where}@{commit[:8]}", wanted.key)
+        frame = done.ledger
+        joined = {"from": where, "revision": commit, "column": wanted.value}
+        meta = replace(meta, sources=tuple({**s, "difficulty_from": joined} for s in meta.sources))
+    labels = next((o.preset.labels for o in opened if o.preset and o.preset.labels), ())
+    return engine.ranked(frame, meta, request.labels or labels)
+
+
+def _verified(frame: pl.DataFrame, meta: Meta, request: Request, note: Note) -> tuple[pl.DataFrame, Meta]:
+    """The verdicts of ``curate verify`` in place of the data's own; with ``min_tests`` a pass that stands on fewer is unknown."""
+    assert request.verdicts is not None
+    table, settings = verdicts.read(request.verdicts)
+    done = verdicts.apply(frame, table)
+    frame = done.ledger
     note(
-        f"difficulty: {value} of {where}, joined by {key}: {done.matched:,} of {done.problems:,} problems found there, {done.rated:,} rated."
+        f"verdicts: {done.matched:,} of {frame.height:,} traces are judged in {request.verdicts.name} "
+        f"({settings.get('what', 'code')}, isolation {settings.get('isolation', 'none needed')})."
     )
-    return engine.ranked(done.ledger, meta, request.labels)
+    if request.min_tests:
+        weak = pl.col("passed") & (pl.col("tests") < request.min_tests)
+        note(f"{frame.filter(weak).height:,} passes stand on fewer than {request.min_tests} tests: unknown here (--min-tests).")
+        frame = frame.with_columns(passed=pl.when(~weak.fill_null(False)).then("passed"))
+    else:
+        few = frame.filter(pl.col("passed") & (pl.col("tests") <= 2)).height
+        if few:
+            note(
+                f"{few:,} passes stand on one or two tests; choosing the shortest favours false passes. --min-tests 3 leaves them out."
+            )
+    return frame, replace(meta, sources=tuple({**s, "basis": "verified", "verified": settings} for s in meta.sources))
+
+
+def texts(request: Request, columns: Sequence[str], *, note: Note = _silent) -> Iterator[pl.DataFrame]:
+    """Batches of traces with their text: ``row``, ``item``, ``problem``, ``prompt``, ``trace``, and those of ``columns`` a source has."""
+    for spec in request.sources:
+        opened = opening.open_one(spec, request, note=note)
+        if opened.source is None:
+            raise CurateError(f"{spec} is a ledger, which holds no text. Give the source itself.")
+        yield from engine.texts(opened.source, columns)
+
+
+def _told(note: Note, done: joins.Joined, value: str, where: str, key: str) -> None:
+    note(
+        f"difficulty: {value} of {where}, joined by {key}: {done.matched:,} of {done.problems:,} problems found there, "
+        f"{done.rated:,} rated."
+    )
+
+
+def yields_of(
+    reading: Reading,
+    rules: Rules,
+    *,
+    bounds: Sequence[int] | None = None,
+    by: str | None = None,
+    fits: Sequence[memory.Fit] = (),
+    sampled: bool = False,
+) -> tuple[yields.Yield, dict[str, yields.Yield], list[memory.Kept]]:
+    """The yield of a reading, of each of its groups, and what each card would keep.
+
+    A preset's own bounds are shown where none are asked for. A trace with several tags counts in the group of each.
+    """
+    own = sorted({b for s in reading.meta.sources for b in s.get("bounds", ())})
+    made = yields.yield_table(reading.ledger, reading.meta, bounds=bounds or own or None, rules=rules, sampled=sampled)
+    groups: dict[str, yields.Yield] = {}
+    if by:
+        apart = reading.ledger.with_columns(pl.col("group").str.split(layout.SPAN)).explode("group")
+        groups = yields.by(apart, reading.meta, bounds=bounds or own or None, rules=rules)
+    kept: list[memory.Kept] = []
+    if fits:
+        required = {t.source: t for t in made.thinking}
+        passing = "finished" if made.unverified else rules.passing
+        shortest = problems.per_problem(reading.ledger, passing, required)["shortest"].drop_nulls()
+        kept = list(memory.kept_by_card(shortest, fits, problems=made.with_passing))
+    return made, groups, kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
     """How ``select`` writes: the rows' style, source columns to add, the number of files, whether an old output is replaced."""
 
-    style: output.Style = "auto"
+    style: formats.Style = "auto"
     columns: tuple[str, ...] = ()
     num_shards: int | None = None
     overwrite: bool = False
@@ -133,8 +247,8 @@ def select(
     """
     shape = shape or Shape()
     with output.workspace(out, overwrite=shape.overwrite) as work:
-        keep = _keep(work, request, rules, shape)
-        reading = read(request, progress=progress, total=total, note=note, keep=keep)
+        keep = partial(_keep, work, request, rules, shape) if rules.max_tokens else None
+        reading = fill(request, progress=progress, total=total, note=note, keep=keep)
         if not reading.sources:
             raise CurateError("A ledger holds no text to copy. Give the source itself to select from.")
         marked = selection.choose(reading.ledger, reading.meta, rules)
@@ -162,7 +276,7 @@ def select(
             style=shape.style,
             columns=shape.columns,
             num_shards=shape.num_shards,
-            aside=keep.path if keep else None,
+            aside=reading.aside.path if reading.aside else None,
             manifest=manifest,
             card=card.render,
             progress=None,
@@ -170,14 +284,32 @@ def select(
     return Selected(facts={**counts, "out": str(out)}, written=written, meta=reading.meta)
 
 
-def _keep(work: Path, request: Request, rules: Rules, shape: Shape) -> engine.Keep | None:
-    if rules.max_tokens is None:
-        return None
+def _keep(work: Path, request: Request, rules: Rules, shape: Shape) -> engine.Keep:
     folder = work / "rows"
     folder.mkdir()
-    later = replace(rules, passing="finished") if request.verdicts else rules
+    later = replace(rules, passing="finished") if request.verdicts else rules  # verdicts come after the reading
     columns = None if shape.style in ("auto", "source") else shape.columns
     return engine.Keep(folder=folder, wanted=partial(selection.possible, rules=later), columns=columns)
+
+
+def kept_texts(out: Path, source: str) -> Iterator[str]:
+    """The kept traces of an output as a source has them, in the order of the output's rows."""
+    marked, meta = ledger.from_file(out / "ledger.parquet")
+    if len(meta.sources) != 1:
+        raise CurateError(f"{out} was made of {len(meta.sources)} sources; its texts can be compared with one source only.")
+    kept = marked.filter(pl.col("reason").is_null()).select("row", "item")
+    roles = {k: v for k, v in dict(meta.sources[0]["mapping"]).items() if k != "by"}
+    request = Request(sources=(source,), columns=Columns(**{k: v for k, v in roles.items() if k in Columns.__dataclass_fields__}))
+    for batch in texts(request, ()):
+        mine = batch.with_columns(pl.col("row").cast(kept["row"].dtype)).join(
+            kept, on=["row", "item"], how="semi", maintain_order="left"
+        )
+        yield from (t or "" for t in mine["trace"])
+
+
+def proof(out: Path, trainer: str, max_length: int) -> dict[str, Any]:
+    """Whether a trainer takes every row of an output uncut, by its own rule."""
+    return asdict(trainers.check(out, trainer, max_length=max_length))
 
 
 def options_of(request: Request, rules: Rules, shape: Shape) -> dict[str, Any]:

@@ -1,30 +1,33 @@
-"""Flags, output and the one error boundary; no logic.
+"""The command line: its commands in the order in which they are used, and the one error boundary; no logic.
 
-Results go to stdout; progress, the mapping and warnings to stderr. Exit 0 done (also with nothing kept), 1 an error of the input, 2 an
-error of the options. Heavy imports stay inside the commands: `curate --help` loads click alone.
+Results go to stdout; progress, the mapping and warnings to stderr. Exit 0 done (also with nothing kept), 1 an error of the input, 2 an error
+of the options. Heavy imports stay inside the commands: `curate --help` loads click alone.
 """
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Callable
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 import click
 
+from curate import commands_cost, commands_data, commands_out
 from curate.errors import CurateError, UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from curate.api import Reading
-    from curate.opening import Request
-
-F = TypeVar("F", bound=Callable[..., Any])
-FILE = click.Path(path_type=Path)
+from curate.options import (
+    FILE,
+    bar,
+    bars,
+    count_options,
+    note_of,
+    output_options,
+    reading_of,
+    request_of,
+    rule_options,
+    rules_of,
+    show,
+    source_options,
+)
 
 
 class Commands(click.Group):
@@ -63,157 +66,6 @@ def main() -> None:
     """
 
 
-# --- shared options ---------------------------------------------------------------------------------------------------
-
-
-def _all(*options: Callable[[F], F]) -> Callable[[F], F]:
-    def decorate(f: F) -> F:
-        for option in reversed(options):
-            f = option(f)
-        return f
-
-    return decorate
-
-
-source_options = _all(
-    click.argument("sources", nargs=-1, metavar="[SOURCE]..."),
-    click.option(
-        "--problem", metavar="COL", help="Column of the problem's id. Default: problem_id, id, uuid, problem; else the prompt."
-    ),
-    click.option(
-        "--trace", metavar="COL", help="Column of the trace, or of a list of traces: a path such as solutions[].solution."
-    ),
-    click.option("--prompt", metavar="COL", help="Column of the prompt."),
-    click.option("--messages", metavar="COL", help="Column of chat turns; the trace is the last assistant turn."),
-    click.option("--reasoning", metavar="COL", help="Column of the reasoning, where the trace holds the answer alone."),
-    click.option("--passed", metavar="COL", help="Column of verdicts, or an SQL expression that says when a trace passes."),
-    click.option("--finish", metavar="COL", help="Column that says how generation ended (stop, length, ...)."),
-    click.option(
-        "--difficulty", metavar="COL", help="Column of difficulty, larger is harder; or words such as easy, medium, hard."
-    ),
-    click.option("--labels", metavar="A,B,C", help="The words of the difficulty, easy to hard, where their order is not known."),
-    click.option("--difficulty-from", metavar="TABLE", help="File with problem ids and difficulties to join."),
-    click.option("--aliases", metavar="COL", help="List column of other ids of the same problem: they are folded into one."),
-    click.option("--verdicts", type=FILE, metavar="FILE", help="Verdicts that `curate verify` wrote."),
-    click.option("--where", metavar="EXPR", help="Read only traces for which this SQL expression holds."),
-    click.option("--split", default="train", show_default=True, help="Which split to read."),
-    click.option("--skip-bad-rows", is_flag=True, help="Leave lines that cannot be parsed out, and count them."),
-    click.option("--sample", type=int, metavar="N", help="Read N rows of each source, drawn at random (see --seed)."),
-    click.option("--seed", type=int, default=0, show_default=True, help="For --sample and the policy random."),
-)
-count_options = _all(
-    click.option("--tokenizer", metavar="NAME", help="Count exactly: a Hub id, a folder, or a tokenizer.json."),
-    click.option("--chat-template", type=FILE, metavar="FILE", help="A chat template instead of the tokenizer's own."),
-    click.option("--estimate", metavar="RULE", help="Estimate: chars/3.6 or bytes/4, rounded down."),
-    click.option("--tokens", metavar="COL", help="Use the publisher's counts in this column."),
-    click.option(
-        "--count",
-        type=click.Choice(["sample", "trace"]),
-        default="sample",
-        show_default=True,
-        help="Count the whole sample, or the trace alone.",
-    ),
-    click.option("--no-cache", is_flag=True, help="Neither use nor keep counted lengths."),
-)
-rule_options = _all(
-    click.option(
-        "--passing",
-        type=click.Choice(["known", "not-failed", "finished"]),
-        default="known",
-        show_default=True,
-        help="Which traces pass: a true verdict; no false one; any finished trace.",
-    ),
-    click.option(
-        "--thinking", type=click.Choice(["required", "optional"]), help="Whether a trace must think. Default: the data decide."
-    ),
-)
-output_options = _all(
-    click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text."),
-    click.option("-q", "--quiet", is_flag=True, help="Neither progress nor notes on stderr."),
-)
-
-
-def _request(o: dict[str, Any], *, details: bool = False) -> Request:
-    from curate import last
-    from curate.layout import Columns
-    from curate.opening import Request
-
-    roles = {
-        k: o.pop(k)
-        for k in (
-            "problem",
-            "trace",
-            "prompt",
-            "messages",
-            "reasoning",
-            "passed",
-            "finish",
-            "difficulty",
-            "tokens",
-            "aliases",
-            "where",
-        )
-    }
-    group = o.pop("by", None)
-    return Request(
-        sources=last.resolve(o.pop("sources"), note=_note(o["quiet"])),
-        columns=Columns(**roles, group=group),
-        split=o.pop("split"),
-        tokenizer=o.pop("tokenizer"),
-        chat_template=o.pop("chat_template"),
-        estimate=o.pop("estimate"),
-        count=o.pop("count"),
-        difficulty_from=o.pop("difficulty_from"),
-        labels=tuple(w.strip() for w in (o.pop("labels") or "").split(",") if w.strip()),
-        verdicts=o.pop("verdicts"),
-        skip_bad_rows=o.pop("skip_bad_rows"),
-        sample=o.pop("sample"),
-        seed=o.get("seed", 0),
-        use_cache=not o.pop("no_cache"),
-        details=details,
-    )
-
-
-def _note(quiet: bool) -> Callable[[str], None]:
-    return (lambda text: None) if quiet else (lambda text: click.echo(text, err=True))
-
-
-@contextmanager
-def _bar(quiet: bool, what: str) -> Iterator[tuple[Callable[[int], object], Callable[[int], object]]]:
-    """A progress bar on stderr where that is a terminal: functions that set its total and move it on."""
-    from tqdm import tqdm
-
-    with tqdm(total=0, unit=" rows", desc=what, disable=True if quiet else None, leave=False, file=sys.stderr) as bar:
-
-        def total(n: int) -> None:
-            bar.total = n
-            bar.refresh()
-
-        yield total, bar.update
-
-
-def _read(request: Request, quiet: bool) -> Reading:
-    from curate import api, last
-
-    with _bar(quiet, "Reading") as (total, progress):
-        reading = api.read(request, progress=progress, total=total, note=_note(quiet))
-    last.remember(request.sources)
-    return reading
-
-
-def _rules(o: dict[str, Any], **more: Any) -> Any:
-    from curate.selection import Rules
-
-    return Rules(passing=o["passing"], thinking=o["thinking"], seed=o["seed"], **more)
-
-
-def _print(as_json: bool, facts: dict[str, Any], text: Callable[[], str]) -> None:
-    click.echo(json.dumps(facts, ensure_ascii=False) if as_json else text())
-
-
-# --- commands ---------------------------------------------------------------------------------------------------------
-
-
 @main.command("inspect")
 @source_options
 @count_options
@@ -228,9 +80,9 @@ def inspect_(**o: Any) -> None:
     """
     from curate import render, survey
 
-    reading = _read(_request(o, details=True), o["quiet"])
-    facts = survey.facts(reading.ledger, reading.meta, _rules(o))
-    _print(o["as_json"], facts, lambda: render.inspection(facts, reading.meta))
+    reading = reading_of(request_of(o, details=True), o["quiet"])
+    facts = survey.facts(reading.ledger, reading.meta, rules_of(o))
+    show(o["as_json"], facts, lambda: render.inspection(facts, reading.meta))
 
 
 @main.command()
@@ -248,10 +100,10 @@ def count(**o: Any) -> None:
     """
     from curate import output, render, yields
 
-    reading = _read(_request(o, details=True), o["quiet"])
-    facts = yields.facts(reading.ledger, reading.meta, _rules(o))
+    reading = reading_of(request_of(o, details=True), o["quiet"])
+    facts = yields.facts(reading.ledger, reading.meta, rules_of(o))
     output.write_ledger(o["out"], reading.ledger, reading.meta)
-    _print(o["as_json"], {**facts, "out": str(o["out"])}, lambda: render.counted(facts, reading.meta, o["out"]))
+    show(o["as_json"], {**facts, "out": str(o["out"])}, lambda: render.counted(facts, reading.meta, o["out"]))
 
 
 @main.command("yield")
@@ -261,6 +113,9 @@ def count(**o: Any) -> None:
 @output_options
 @click.option("--bounds", metavar="N,N", help="Bounds in tokens. Default: the standard lengths that matter here.")
 @click.option("--by", metavar="COL", help="The same for each value of a column: source, tag, subject.")
+@click.option("--model", metavar="M", help="With --gpu: what each card would keep of these problems.")
+@click.option("--gpu", metavar="G,G", help="Cards by name, or GiB; with --model.")
+@commands_cost.training_options
 def yield_(**o: Any) -> None:
     """What each length bound keeps: traces, problems, hard problems.
 
@@ -269,17 +124,24 @@ def yield_(**o: Any) -> None:
       curate yield traces.parquet --estimate chars/3.6
       curate yield traces.parquet --tokenizer Qwen/Qwen3-8B --bounds 8192,16384 --by source
     """
-    from curate import render, yields
+    from curate import api, render, render_cost
 
     bounds = _bounds(o.pop("bounds"))
-    by = o.get("by")
-    request = _request(o)
-    reading = _read(request, o["quiet"])
-    rules = _rules(o)
-    made = yields.yield_table(reading.ledger, reading.meta, bounds=bounds, rules=rules, sampled=request.sample is not None)
-    groups = yields.by(reading.ledger, reading.meta, bounds=bounds, rules=rules) if by else {}
+    if bool(o["model"]) != bool(o["gpu"]):
+        raise UsageError("--model and --gpu go together: a length that fits depends on both.")
+    fits = commands_cost.fits_of(o) if o["model"] else []
+    by, request = o.get("by"), request_of(o)
+    reading = reading_of(request, o["quiet"])
+    rules = rules_of(o)
+    made, groups, cards = api.yields_of(reading, rules, bounds=bounds, by=by, fits=fits, sampled=request.sample is not None)
     facts = made.json() | ({"by": {k: v.json() for k, v in groups.items()}} if by else {})
-    _print(o["as_json"], facts, lambda: render.yields(made, reading.meta, groups=groups, by=by))
+    facts |= {"cards": [row.json() for row in cards]} if fits else {}
+
+    def text() -> str:
+        screen = render.yields(made, reading.meta, groups=groups, by=by, bars=bars())
+        return screen + "\n\n" + render_cost.kept(cards).rstrip() if cards else screen
+
+    show(o["as_json"], facts, text)
 
 
 def _bounds(text: str | None) -> list[int] | None:
@@ -321,7 +183,11 @@ def _bounds(text: str | None) -> list[int] | None:
     "--num-shards", type=click.IntRange(min=1), metavar="N", help="Number of Parquet files. Default: one for each 500 MB."
 )
 @click.option("--overwrite", is_flag=True, help="Replace an output that curate wrote.")
-def select(**o: Any) -> None:
+@click.option("--like", type=FILE, metavar="MANIFEST", help="Make the selection of a manifest.json again; other options change it.")
+@click.option("--push-to", metavar="ORG/NAME", help="Push the output to the Hub afterwards (see `curate push`).")
+@commands_out.push_options
+@click.pass_context
+def select(ctx: click.Context, /, **o: Any) -> None:
     """Choose one passing trace of each problem and write them, whole.
 
     \b
@@ -330,22 +196,46 @@ def select(**o: Any) -> None:
     """
     from curate import api, last, locate, render
 
+    if o["like"]:
+        o |= _like(ctx, o.pop("like"))
+    push = {key: o.pop(key) for key in ("private", "revision", "create_pr", "commit_message", "token", "config")}
+    repo = o.pop("push_to")
+    if repo is None and any(push.values()):
+        raise UsageError(f"--{next(k for k, v in push.items() if v).replace('_', '-')} goes with --push-to ORG/NAME.")
     policy = _policy(o.pop("shortest"), o.pop("policy"))
-    request = _request(o)
-    rules = _rules(o, policy=policy, max_tokens=o["max_tokens"], choose_first=o["choose_then_drop"], high=request.estimate is None)
+    request = request_of(o)
+    rules = rules_of(
+        o, policy=policy, max_tokens=o["max_tokens"], choose_first=o["choose_then_drop"], high=request.estimate is None
+    )
     columns = tuple(c.strip() for c in (o["columns"] or "").split(",") if c.strip())
     shape = api.Shape(style=o["style"], columns=columns, num_shards=o["num_shards"], overwrite=o["overwrite"])
-    out = o["out"] or Path("data") / "-".join(
-        [*(locate.short_name(s) for s in request.sources), policy, *([str(o["max_tokens"])] if o["max_tokens"] else [])]
-    )
-    with _bar(o["quiet"], "Reading") as (total, progress):
-        done = api.select(request, rules, out, shape=shape, progress=progress, total=total, note=_note(o["quiet"]))
+    out = o["out"] or Path("data") / locate.out_name(request.sources, policy, o["max_tokens"])
+    with bar(o["quiet"], "Reading") as (total, progress):
+        done = api.select(request, rules, out, shape=shape, progress=progress, total=total, note=note_of(o["quiet"]))
     last.remember(request.sources)
     for text in done.written.notes:
-        _note(o["quiet"])(text)
-    _print(o["as_json"], done.facts, lambda: render.selection(done.facts, done.written, done.meta, rules))
+        note_of(o["quiet"])(text)
+    show(o["as_json"] and repo is None, done.facts, lambda: render.selection(done.facts, done.written, done.meta, rules))
     if not done.facts["kept"]:
-        click.echo("Warning: nothing was kept; the files have zero rows.", err=True)
+        click.echo(f"Warning: nothing was kept, 0 of {done.facts['traces']:,} traces; the files have zero rows.", err=True)
+    if repo is not None:
+        commands_out.pushed(out, repo, dry_run=False, as_json=o["as_json"], quiet=o["quiet"], **push)
+
+
+def _like(ctx: click.Context, manifest: Path) -> dict[str, Any]:
+    """The options of an earlier selection, where the command line does not say otherwise."""
+    from curate import check
+
+    path = manifest / "manifest.json" if manifest.is_dir() else manifest
+    asked = check.options_of(check.read_manifest(path.parent if path.name == "manifest.json" else path))
+    asked["style"] = asked.pop("format", "auto")
+    asked["columns"] = ",".join(asked.get("columns", []))
+    asked["labels"] = ",".join(asked.get("labels", []))
+    typed = {k for k in asked if ctx.get_parameter_source(k) not in (None, click.core.ParameterSource.DEFAULT)}
+    if ctx.params.get("shortest"):
+        typed.add("policy")
+    paths: dict[str, Any] = {k: Path(asked[k]) for k in ("chat_template", "verdicts", "presets") if k in asked}
+    return {k: v for k, v in (asked | paths).items() if k not in typed and k in ctx.params}
 
 
 def _policy(shortest: bool, policy: str | None) -> Any:
@@ -354,3 +244,8 @@ def _policy(shortest: bool, policy: str | None) -> Any:
     if not shortest and policy is None:
         raise UsageError("Say which passing trace to keep: --shortest, or --policy all, first, shortest, longest or random.")
     return policy or "shortest"
+
+
+for module in (commands_data.early, commands_cost.commands, commands_out.commands, commands_data.late):
+    for command in module:
+        main.add_command(command)

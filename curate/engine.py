@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import hashlib
 import itertools
-import json
 import os
 import queue
 import threading
@@ -19,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import numpy as np
 import polars as pl
@@ -32,6 +30,7 @@ from curate.ledger import OPTIONAL, SCHEMA, Meta, check
 from curate.skew import order_labels
 from curate.sources import Table, Task
 from curate.tokens import Counter
+from curate.verdicts import digest
 
 PROBE_ROWS: Final = 100
 WORKERS: Final = max(1, min(4, os.cpu_count() or 1))
@@ -41,7 +40,8 @@ _END: Final = object()
 Progress = Callable[[int], object]
 Numbers = np.ndarray[Any, Any]
 
-_In, _Out = TypeVar("_In"), TypeVar("_Out")
+_In = TypeVar("_In")
+_Out = TypeVar("_Out")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,18 +63,23 @@ class Source:
         return self.table.name
 
 
-def open_source(table: Table, named: Columns, **known: Any) -> Source:
+def open_source(table: Table, named: Columns, *, guess: bool = True, **known: Any) -> Source:
     """Find a table's layout from its schema and its first rows.
 
     Raises:
         CurateError: no rows, or columns that cannot be told apart (see ``layout.find``).
     """
-    schema = pl.DataFrame(pl.from_arrow(table.schema.empty_table())).schema
-    found = layout.find(schema, named, _probe(table), where=table.name)
+    schema = schema_of(table)
+    found = layout.find(schema, named, _probe(table), where=table.name, guess=guess)
     rated = found.roles.get("difficulty")
     rating = rated is not None and any(w in values.RATINGS for w in rated.text.replace(".", " ").split())
     basis = known.pop("basis", None) or ("verdict" if "passed" in found.roles else "none")
     return Source(table=table, layout=found, rating=known.pop("rating", rating), basis=basis, **known)
+
+
+def schema_of(table: Table) -> pl.Schema:
+    """The table's columns as polars has them."""
+    return pl.DataFrame(pl.from_arrow(table.schema.empty_table())).schema
 
 
 def _probe(table: Table) -> pl.DataFrame:
@@ -95,13 +100,16 @@ class Part:
     left_out: int = 0
 
 
-def decide(rows: pl.DataFrame, numbers: Numbers, source: Source, counter: Counter, *, details: bool = False) -> Part:
+def decide(
+    rows: pl.DataFrame, numbers: Numbers, source: Source, counter: Counter, *, details: bool = False, digests: bool = False
+) -> Part:
     """Facts of a batch of source rows, one ledger row per trace; pure, and needs no other batch.
 
     Args:
         rows: source rows with the layout's columns.
         numbers: the number of each of these rows in its source.
         details: also prompt, reasoning and answer apart, and control text.
+        digests: also the digest of problem and text, by which verdicts are found.
     """
     one = layout.traces(rows, source.layout)
     number = pl.Series("row", numbers.astype(np.uint32)) if len(numbers) == 0 or numbers[-1] < 2**32 else pl.Series("row", numbers)
@@ -135,6 +143,8 @@ def decide(rows: pl.DataFrame, numbers: Numbers, source: Source, counter: Counte
         flags = flags | (part["render"].cast(pl.UInt16).fill_null(0) * thinking.RENDER)
         part = part.drop("render")
     part = part.with_columns(flags.alias("flags"))
+    if digests:
+        part = part.with_columns(digest=digest(part["problem"], text))
     if "group" in one.columns:
         part = part.with_columns(_group(one["group"]))
     if "aliases" in one.columns:
@@ -208,9 +218,11 @@ def fill(
     counter: Counter,
     *,
     details: bool = False,
+    digests: bool = False,
     sample: int | None = None,
     seed: int = 0,
     keep: Keep | None = None,
+    shelf: Shelf | None = None,
     progress: Progress | None = None,
 ) -> tuple[pl.DataFrame, Meta]:
     """The ledger of some sources, in the order (source, row, item), and what rows cannot say.
@@ -218,31 +230,63 @@ def fill(
     Args:
         counter: counts tokens, see ``tokens.Counter``.
         details: lengths of prompt, reasoning and answer apart, and control text (reads the text twice more).
+        digests: also digests of problem and text, by which verdicts are found.
         sample: that many source rows of each source, drawn at random by ``seed``.
         keep: rows to put aside on the way.
+        shelf: where parts that were decided before are kept; with one of all sources no text is read and nothing put aside.
         progress: called with the number of rows done.
     """
     frames, described = [], []
     for i, source in enumerate(sources):
         chosen = _draw(source.table.rows, sample, seed)
-        parts = []
-        with _aside(source, keep, i) as put:
-            for rows, part, kept in _decided(source, counter, details=details, chosen=chosen, keep=keep):
-                parts.append(part)
-                if kept is not None:
-                    put(kept)
-                if progress is not None:
-                    progress(rows)
-        frame = _concat([p.ledger for p in parts], source, counter, details=details)
+        found = shelf.load(source) if shelf is not None and keep is None else None
+        if found is None:
+            found = _filled(
+                source, counter, details=details, digests=digests, chosen=chosen, keep=keep, number=i, progress=progress
+            )
+            if shelf is not None:
+                shelf.save(source, *found)
+        elif progress is not None:
+            progress(source.table.rows)
+        frame, finishes = found
         frames.append(frame.with_columns(source=pl.lit(i, dtype=pl.UInt16)))
-        finishes = sum((p.finishes for p in parts), collections.Counter())
         described.append(_described(source, frame, finishes, chosen))
     ledger = pl.concat(frames, how="diagonal_relaxed") if frames else pl.DataFrame(schema=SCHEMA)
     return settle(ledger, sources, described, counter)
 
 
+class Shelf(Protocol):
+    """Keeps what was decided of a source: the part of the ledger, and the finish values that mean cut off with their counts."""
+
+    def load(self, source: Source) -> tuple[pl.DataFrame, dict[str, int]] | None: ...
+    def save(self, source: Source, frame: pl.DataFrame, finishes: dict[str, int]) -> None: ...
+
+
+def _filled(
+    source: Source,
+    counter: Counter,
+    *,
+    details: bool,
+    digests: bool,
+    chosen: Numbers | None,
+    keep: Keep | None,
+    number: int,
+    progress: Progress | None,
+) -> tuple[pl.DataFrame, dict[str, int]]:
+    parts = []
+    with _aside(source, keep, number) as put:
+        for rows, part, kept in _decided(source, counter, details=details, digests=digests, chosen=chosen, keep=keep):
+            parts.append(part)
+            if kept is not None:
+                put(kept)
+            if progress is not None:
+                progress(rows)
+    finishes: collections.Counter[str] = sum((p.finishes for p in parts), collections.Counter())
+    return _concat([p.ledger for p in parts], source, counter, details=details, digests=digests), dict(finishes)
+
+
 def _decided(
-    source: Source, counter: Counter, *, details: bool, chosen: Numbers | None, keep: Keep | None
+    source: Source, counter: Counter, *, details: bool, digests: bool, chosen: Numbers | None, keep: Keep | None
 ) -> Iterator[tuple[int, Part, pa.RecordBatch | None]]:
     """Parts of the ledger in the source's order, each with its number of rows and the rows to put aside."""
     columns = source.layout.columns
@@ -262,7 +306,9 @@ def _decided(
                 data = data.take(pa.array(numbers - batch.row))
             if data.num_rows == 0:
                 continue
-            part = decide(pl.DataFrame(pl.from_arrow(data.select(columns))), numbers, source, counter, details=details)
+            part = decide(
+                pl.DataFrame(pl.from_arrow(data.select(columns))), numbers, source, counter, details=details, digests=digests
+            )
             yield data.num_rows, part, _candidates(part, data, int(numbers[0]), keep)
 
     return streamed(work, tasks)
@@ -348,14 +394,14 @@ def streamed(work: Callable[[_In], Iterator[_Out]], tasks: Sequence[_In], *, wor
             stop.set()
 
 
-def _concat(parts: list[pl.DataFrame], source: Source, counter: Counter, *, details: bool) -> pl.DataFrame:
+def _concat(parts: list[pl.DataFrame], source: Source, counter: Counter, *, details: bool, digests: bool) -> pl.DataFrame:
     if parts:
         return pl.concat(parts, how="diagonal_relaxed")
     nothing = pl.DataFrame(pl.from_arrow(source.table.schema.empty_table())).select(source.layout.columns)
-    return decide(nothing, np.array([], dtype=np.uint64), source, counter, details=details).ledger
+    return decide(nothing, np.array([], dtype=np.uint64), source, counter, details=details, digests=digests).ledger
 
 
-def _described(source: Source, frame: pl.DataFrame, finishes: collections.Counter[str], chosen: Numbers | None) -> dict[str, Any]:
+def _described(source: Source, frame: pl.DataFrame, finishes: dict[str, int], chosen: Numbers | None) -> dict[str, Any]:
     known = frame["passed"].null_count() < frame.height
     basis = source.basis if source.basis in ("prefiltered", "proxy") or known else "none"
     rows = source.table.rows if chosen is None else len(chosen)
@@ -433,6 +479,24 @@ def fold_aliases(ledger: pl.DataFrame) -> pl.DataFrame:
     return ledger.with_columns(problem=pl.col("problem").replace({x: root(x) for x in list(parent)})).drop("aliases")
 
 
+def texts(source: Source, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
+    """Batches of a source's traces with their text, in order: ``row``, ``item``, ``problem``, ``prompt``, ``trace``, and those of
+    ``columns`` that the source has (as they are, once for each trace of the row)."""
+    extra = [c for c in columns if c in source.layout.schema]
+    reading = [*source.layout.columns, *(c for c in extra if c not in source.layout.columns)]
+
+    def work(task: Task) -> Iterator[pl.DataFrame]:
+        for batch in task.read(reading):
+            frame = pl.DataFrame(pl.from_arrow(batch.data))
+            one = layout.traces(frame.select(source.layout.columns), source.layout)
+            ident = values.problem_id(one["problem"]) if "problem" in one.columns else values.prompt_id(one["prompt"])
+            named = one.select("row", "item", "prompt", "trace").with_columns(ident.alias("problem"))
+            own = frame.select(c for c in extra if c not in named.columns)[one["row"]]
+            yield pl.concat([named, own], how="horizontal").with_columns(row=pl.col("row").cast(pl.UInt32) + batch.row)
+
+    return streamed(work, source.table.tasks)
+
+
 # --- copy -------------------------------------------------------------------------------------------------------------
 
 
@@ -473,8 +537,3 @@ def copy(
     with pa.memory_map(str(aside)) as file, pa.ipc.open_stream(file) as batches:
         for data in batches:
             yield from part(data.column(ROW).to_numpy(), data.drop_columns([ROW]))
-
-
-def digest_of(*parts: object) -> str:
-    """A short hash of any JSON-able facts, for names of cached parts."""
-    return hashlib.blake2b(json.dumps(parts, sort_keys=True, default=str).encode(), digest_size=16).hexdigest()

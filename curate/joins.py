@@ -69,6 +69,15 @@ def join_difficulty(
     )
 
 
+def through_aliases(table: pl.DataFrame, *, key: str, aliases: str | None) -> pl.DataFrame:
+    """The table with a further row for each alias of a problem that is not itself a problem of the table."""
+    if aliases is None or aliases not in table.columns:
+        return table
+    other = table.select(pl.col(aliases).alias(key), pl.exclude(key, aliases)).explode(key).drop_nulls(key)
+    other = other.with_columns(pl.col(key).cast(table[key].dtype)).join(table, on=key, how="anti").unique(key, keep="none")
+    return pl.concat([table.drop(aliases), other.select(table.drop(aliases).columns)])
+
+
 def columns_of(names: list[str], where: str, *, value: str | None = None) -> tuple[str, str]:
     """Which columns of a table of problems are the id and the difficulty.
 

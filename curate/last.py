@@ -9,17 +9,12 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from curate import cache
 from curate.errors import UsageError
 
 
-def cache_folder() -> Path:
-    """``CURATE_CACHE``, else ``XDG_CACHE_HOME/curate``, else ``~/.cache/curate``."""
-    own = os.environ.get("CURATE_CACHE")
-    return Path(own) if own else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "curate"
-
-
 def _place() -> Path:
-    return cache_folder() / "last" / hashlib.sha256(os.getcwd().encode()).hexdigest()[:32]
+    return cache.folder() / "last" / hashlib.sha256(str(Path.cwd()).encode()).hexdigest()[:32]
 
 
 def remember(sources: Sequence[str]) -> None:

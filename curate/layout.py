@@ -43,6 +43,7 @@ RANKS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
 
 ASSISTANT: Final = ("assistant", "gpt", "model", "bot", "chatgpt")
 ROLES: Final = {"human": "user", **dict.fromkeys(ASSISTANT, "assistant")}
+GATHERED: Final = "__traces"
 TURN_REASONING: Final = ("reasoning_content", "reasoning", "thinking")
 PART_TEXT: Final = ("text", "value", "content", "thinking", "reasoning")
 SPAN: Final = "\x1f"
@@ -65,6 +66,7 @@ class Columns:
     aliases: str | None = None
     group: str | None = None
     where: str | None = None
+    system: str | None = None
 
     def over(self, other: Columns) -> Columns:
         """These names, and where there is none the other's."""
@@ -96,13 +98,15 @@ class Layout:
     roles: dict[str, Ref] = field(default_factory=dict)
     lists: tuple[str, ...] = ()
     parallel: tuple[str, ...] = ()
+    gathered: tuple[str, ...] = ()
+    """Columns that each hold a trace: together they are the list ``GATHERED`` of one row."""
     schema: dict[str, pl.DataType] = field(default_factory=dict)
     extra: tuple[str, ...] = ()
 
     @property
     def columns(self) -> list[str]:
         """Top-level columns to read, in the source's order."""
-        want = {c for r in self.roles.values() for c in r.roots} | set(self.lists) | set(self.extra)
+        want = {c for r in self.roles.values() for c in r.roots} | set(self.lists) | set(self.extra) | set(self.gathered)
         return [c for c in self.schema if c in want]
 
     def described(self) -> dict[str, str]:
@@ -112,7 +116,7 @@ class Layout:
 _STEP = re.compile(r"\[(-?\d*)\]|\.([^.\[\]]+)")
 
 
-def find(schema: pl.Schema, named: Columns, probe: pl.DataFrame, *, where: str = "the source") -> Layout:
+def find(schema: pl.Schema, named: Columns, probe: pl.DataFrame, *, where: str = "the source", guess: bool = True) -> Layout:
     """The layout of a source.
 
     Args:
@@ -120,6 +124,7 @@ def find(schema: pl.Schema, named: Columns, probe: pl.DataFrame, *, where: str =
         named: what the user or a preset says; the rest is found by ``RANKS``.
         probe: its first rows, to tell parallel lists from other lists.
         where: the source's name, for errors.
+        guess: whether roles that nobody named are looked for; a preset names all there are (an ``id`` may number rows).
 
     Raises:
         CurateError: a named column does not exist, two candidates are equals, or no trace or problem can be found.
@@ -128,14 +133,21 @@ def find(schema: pl.Schema, named: Columns, probe: pl.DataFrame, *, where: str =
     roles = {role: finder.ref(text, role) for role, text in named.named().items()}
     if "trace" not in roles and "messages" not in roles:
         _find_trace(finder, roles)
-    _find_rest(finder, roles)
+    if guess:
+        _find_rest(finder, roles)
     lists = _lists(finder, roles)
     if "problem" not in roles and "prompt" not in roles and "messages" not in roles:
         raise CurateError(
             f"{where} has no problem id and no prompt, so its traces cannot be grouped. Columns: {', '.join(schema)}. "
             "Name one with --problem."
         )
-    return Layout(roles=roles, lists=lists, parallel=_along(finder, lists), schema=dict(schema))
+    return Layout(
+        roles=roles,
+        lists=lists,
+        parallel=_along(finder, lists),
+        schema=dict(schema),
+        gathered=roles["trace"].roots if lists[:1] == (GATHERED,) else (),
+    )
 
 
 class _Finder:
@@ -159,6 +171,9 @@ class _Finder:
         """An exact column name beats a path, a path beats SQL."""
         if text in self.schema:
             return self._column(text, role)
+        several = tuple(c.strip() for c in text.split(","))
+        if role == "trace" and len(several) > 1 and all(self.schema.get(c) == pl.String for c in several):
+            return Ref(text, several, pl.col(GATHERED), GATHERED, pl.String())
         holder = next((c for c in self.schema if text in self._fields(c)), None)
         path = self._path(f"{holder}[].{text}" if holder else text)
         return path if path is not None else self._sql(text, role)
@@ -185,7 +200,8 @@ class _Finder:
         if not roots:
             return None
         root = roots[-1]
-        rest, at, expr, dtype = text[len(root) :], 0, pl.col(root), self.schema[root]
+        rest, at, expr = text[len(root) :], 0, pl.col(root)
+        dtype: Any = self.schema[root]
         exploded = None
         while at < len(rest):
             step = _STEP.match(rest, at)
@@ -220,7 +236,7 @@ class _Finder:
 
     def _sql(self, text: str, role: str) -> Ref:
         known = self.known()
-        if re.fullmatch(r"[\w\-]+", text):
+        if re.fullmatch(r"[\w\-]+", text) and text.upper() not in ("TRUE", "FALSE", "NULL"):
             raise CurateError(
                 f"{self.where} has no column {text} (--{role}).{near(text, known)} Columns: {', '.join(self.schema)}."
             )
@@ -236,7 +252,7 @@ class _Finder:
             raise CurateError(
                 f"{self.where} has no column {missing[0]} (--{role} {text!r}).{near(missing[0], known)} Columns: {', '.join(self.schema)}."
             )
-        if not (expr.meta.is_row_separable() or expr.meta.is_literal()):
+        if not _alone(expr):
             raise CurateError(
                 f"--{role} {text!r} looks at several rows; only an expression over the columns of one trace can be used."
             )
@@ -252,6 +268,19 @@ class _Finder:
 
     def _holder(self, name: str) -> str:
         return next(c for c in self.schema if name in self._fields(c))
+
+
+def _alone(expr: pl.Expr) -> bool:
+    """Whether a row's value depends on that row alone.
+
+    Asked of every part, because polars 2.1 answers for the outermost step only (``AVG(a) > 1`` would pass); it answers at all only
+    where a step needs no types: those that do (decimals, IN) work on one row.
+    """
+    try:
+        own = expr.meta.is_row_separable() or expr.meta.is_literal()
+    except pl.exceptions.ColumnNotFoundError:
+        own = True
+    return own and all(_alone(part) for part in expr.meta.pop())
 
 
 def is_turns(dtype: pl.DataType | None) -> bool:
@@ -348,6 +377,8 @@ def _lists(finder: _Finder, roles: dict[str, Ref]) -> tuple[str, ...]:
 
 def _parallel(probe: pl.DataFrame, own: str, other: str) -> bool:
     """Whether a list runs along the traces' list in most of the first rows; where it does not, the row is marked bad."""
+    if own == GATHERED:
+        return False
     if own not in probe or other not in probe or probe.height == 0:
         return True
     same = probe.select(pl.col(own).list.len() == pl.col(other).list.len()).to_series().drop_nulls()
@@ -376,8 +407,14 @@ def traces(batch: pl.DataFrame, layout: Layout) -> pl.DataFrame:
     one = _explode(batch.with_row_index("__row"), layout)
     roles = layout.roles
     out = one.select(row="__row", item="__item", bad="__bad")
-    values = {k: _evaluate(one, r, k) for k, r in roles.items() if k not in ("trace", "messages", "prompt", "reasoning", "where")}
+    values = {
+        k: _evaluate(one, r, k)
+        for k, r in roles.items()
+        if k not in ("trace", "messages", "prompt", "reasoning", "where", "system")
+    }
     text, before = _texts(one, roles)
+    if "system" in roles:
+        before = _instructed(_evaluate(one, roles["system"], "system"), before)
     out = out.with_columns(text.alias("trace"), *before)
     out = out.with_columns(v.alias(k) for k, v in values.items())
     if layout.lists:
@@ -391,6 +428,9 @@ def _explode(rows: pl.DataFrame, layout: Layout) -> pl.DataFrame:
     if not layout.lists:
         return rows.with_columns(__item=pl.lit(0, dtype=pl.UInt32), __bad=pl.lit(False))
     own, *others = layout.lists
+    if layout.gathered:
+        rows = rows.with_columns(pl.concat_list(layout.gathered).alias(GATHERED))
+    types: dict[str, Any] = {**layout.schema, GATHERED: pl.List(pl.String())}
     n = pl.col(own).list.len().fill_null(0)
     rows = rows.with_columns(__n=n)
     fits = [pl.col(c).is_null() | (pl.col(c).list.len() == pl.col("__n")) for c in others]
@@ -398,12 +438,16 @@ def _explode(rows: pl.DataFrame, layout: Layout) -> pl.DataFrame:
     size = pl.max_horizontal(pl.col("__n"), pl.lit(1, dtype=pl.UInt32))
 
     def aligned(c: str) -> pl.Expr:
-        inner: Any = layout.schema[c].inner  # type: ignore[attr-defined]
-        return pl.when(pl.col(c).list.len() == size).then(pl.col(c)).otherwise(pl.lit(None, dtype=inner).repeat_by(size)).alias(c)
+        return (
+            pl.when(pl.col(c).list.len() == size)
+            .then(pl.col(c))
+            .otherwise(pl.lit(None, dtype=types[c].inner).repeat_by(size))
+            .alias(c)
+        )
 
     rows = rows.with_columns([aligned(c) for c in layout.lists], __item=pl.int_ranges(0, size, dtype=pl.UInt32))
     rows = rows.drop("__n").explode([*layout.lists, "__item"])
-    inner: Any = layout.schema[own].inner  # type: ignore[attr-defined]
+    inner = types[own].inner
     if isinstance(inner, pl.Struct):
         free = [f.name for f in inner.fields if f.name not in rows.columns]
         rows = rows.with_columns(pl.col(own).struct.field(f) for f in free)
@@ -437,16 +481,30 @@ def _texts(one: pl.DataFrame, roles: dict[str, Ref]) -> tuple[pl.Series, list[pl
     prompt = _evaluate(one, before, "prompt")
     if not is_turns(prompt.dtype):
         return text, [prompt.cast(pl.String, strict=False).alias("prompt")]
-    last, context = turns(prompt, keep_last=True) if before is roles.get("prompt") and before.text == "prompt" else turns(prompt)
-    del last
+    _, context = turns(prompt, keep_question=True)
     return text, [_joined(context), context]
 
 
-def turns(messages: pl.Series, *, keep_last: bool = False) -> tuple[pl.Series, pl.Series]:
+def _instructed(system: pl.Series, before: list[pl.Series]) -> list[pl.Series]:
+    """A system column's text as the first turn before the trace; a blank one is none."""
+    turn = pl.Struct({"role": pl.String(), "content": pl.String()})
+    frame = pl.DataFrame([system.cast(pl.String).alias("system"), *before])
+    asked = pl.concat_list(pl.struct(role=pl.lit("user"), content=pl.col("prompt"))).cast(pl.List(turn))
+    context = pl.col("context") if "context" in frame.columns else pl.lit(None, dtype=pl.List(turn))
+    told = pl.coalesce(context, pl.when(pl.col("prompt").is_not_null()).then(asked))
+    first = pl.concat_list(pl.struct(role=pl.lit("system"), content=pl.col("system"))).cast(pl.List(turn))
+    has = pl.col("system").str.contains(r"\S").fill_null(False)
+    made = frame.select(
+        context=pl.when(has).then(pl.concat_list(first, pl.coalesce(told, pl.lit([], dtype=pl.List(turn))))).otherwise(told)
+    )["context"]
+    return [_joined(made), made]
+
+
+def turns(messages: pl.Series, *, keep_question: bool = False) -> tuple[pl.Series, pl.Series]:
     """The last assistant turn's content, and the turns before it as records of role and content.
 
     A turn's own reasoning field and typed content parts are put into the content (``<think>``). Rows with no assistant turn have a
-    null trace. With ``keep_last`` all turns are context.
+    null trace. With ``keep_question`` all turns are context where the last one is not the assistant's.
     """
     names = [f.name for f in messages.dtype.inner.fields]  # type: ignore[attr-defined]
     role, content = "role" if "role" in names else "from", "content" if "content" in names else "value"
@@ -473,7 +531,8 @@ def turns(messages: pl.Series, *, keep_last: bool = False) -> tuple[pl.Series, p
     each = each.join(last, on="row", how="left", maintain_order="left")
     every = pl.DataFrame({"row": pl.int_range(len(messages), dtype=pl.UInt32, eager=True)})
     text = every.join(each.filter(pl.col("at") == pl.col("last")), on="row", how="left", maintain_order="left")["content"]
-    keep = each if keep_last else each.filter(pl.col("last").is_null() | (pl.col("at") < pl.col("last")))
+    asked = pl.col("at").max().over("row") > pl.col("last") if keep_question else pl.lit(False)
+    keep = each.filter(pl.col("last").is_null() | (pl.col("at") < pl.col("last")) | asked)
     context = keep.group_by("row", maintain_order=True).agg(context=pl.struct("role", "content"))
     joined = every.join(context, on="row", how="left", maintain_order="left")["context"]
     return text.alias("trace"), joined.alias("context")
@@ -490,7 +549,8 @@ def _parts(content: pl.Series) -> pl.Series:
         if parts is None or isinstance(parts, str):
             return parts
         items = parts if isinstance(parts, Iterable) and not isinstance(parts, dict) else [parts]
-        reasoning, answer = [], []
+        reasoning: list[str] = []
+        answer: list[str] = []
         for part in items:
             if isinstance(part, dict):
                 value = next((part[k] for k in PART_TEXT if isinstance(part.get(k), str)), "")

@@ -83,17 +83,13 @@ def check(frame: pl.DataFrame) -> pl.DataFrame:
     have = dict(frame.schema)
     missing = [c for c in SCHEMA if c not in have and c != "reason"]
     if missing:
-        raise CurateError(
-            f"This is no ledger: it has no column {', '.join(missing)}. `curate count SOURCE -o FILE` writes one."
-        )
+        raise CurateError(f"This is no ledger: it has no column {', '.join(missing)}. `curate count SOURCE -o FILE` writes one.")
     for name, dtype in have.items():
         want = SCHEMA.get(name) or OPTIONAL.get(name)
         if name == "row" and dtype == pl.UInt64:
             continue
-        if want is not None and dtype != want and dtype != pl.Null:
-            raise CurateError(
-                f"This is no ledger: column {name} is {dtype}, not {want}. `curate count SOURCE -o FILE` writes one."
-            )
+        if want is not None and dtype not in (want, pl.Null()):
+            raise CurateError(f"This is no ledger: column {name} is {dtype}, not {want}. `curate count SOURCE -o FILE` writes one.")
     return frame
 
 

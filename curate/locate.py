@@ -1,7 +1,7 @@
 """What a SOURCE on the command line means on this disk: a file, a folder, a pattern, an output of ours.
 
-A path that exists is never a pattern. A folder is read with its sub-folders; names that begin with "." or "_" and files that are no data
-are left out; where a folder has several formats the first of Parquet, Arrow, JSON lines, CSV, JSON is read.
+A path that exists is never a pattern. A folder is read as the Hub would read it (``configs``): by the configs of its README, else by the
+names of its files, with its sub-folders; names that begin with "." or "_" and files that are no data are left out.
 """
 
 from __future__ import annotations
@@ -10,19 +10,15 @@ import glob
 import json
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from curate import configs
 from curate.errors import CurateError
 from curate.sources import kind
 
-ORDER: Final = ("parquet", "arrow", "jsonl", "csv", "json")
-SPLITS: Final = {
-    "train": ("train", "training"),
-    "test": ("test", "testing", "eval", "evaluation"),
-    "validation": ("validation", "valid", "val", "dev"),
-}
 _MAGIC: Final = re.compile(r"[*?\[]")
 
 
@@ -48,7 +44,7 @@ def local(spec: str, *, split: str = "train") -> Place | None:
     if path.is_symlink():
         raise CurateError(f"{spec} is a link to {path.readlink()}, which does not exist.")
     folder, _, config = spec.rpartition(":")
-    if folder and Path(folder).is_dir():
+    if folder and Path(folder).is_dir() and not _MAGIC.search(config):
         return _config(spec, Path(folder), config, split)
     if _MAGIC.search(spec):
         found = sorted(Path(p) for p in glob.glob(spec, recursive=True) if not Path(p).name.startswith((".", "_")))
@@ -74,10 +70,15 @@ def _sibling(path: Path) -> str:
 
 
 def short_name(spec: str) -> str:
-    """A short name for an output folder: the last part of the path without its endings, with letters that every file system takes."""
+    """A short name for an output folder: the path's last part without endings, in letters that every file system takes."""
     base = Path(spec.rstrip("/")).name or "source"
     base = re.sub(r"(\.(parquet|jsonl|ndjson|json|csv|arrow|gz|zst))+$", "", base)
     return re.sub(r"[^\w.\-]+", "-", base).strip("-.") or "source"
+
+
+def out_name(specs: Sequence[str], policy: str, max_tokens: int | None) -> str:
+    """The folder that ``select`` writes to when none is named: ``<source>-<policy>-<max_tokens>``."""
+    return "-".join([*(short_name(s) for s in specs), policy, *([str(max_tokens)] if max_tokens else [])])
 
 
 def _file(spec: str, path: Path) -> Place:
@@ -99,19 +100,7 @@ def _folder(spec: str, path: Path, split: str) -> Place:
     saved = _saved(path, split)
     if saved:
         return Place(name=short_name(spec), files=saved)
-    configs = card_configs(path)
-    if configs:
-        return _config(spec, path, "", split, configs)
-    files, left = _walk(path)
-    files = _of_split(files, path, split, spec)
-    if not files:
-        raise CurateError(
-            f"{spec} holds no data file. Looked for Parquet, Arrow, JSON lines, CSV and JSON in it and its sub-folders."
-        )
-    notes = (
-        (f"{spec}: {len(left)} files of other formats left out ({', '.join(sorted({f.suffix for f in left}))}).",) if left else ()
-    )
-    return Place(name=short_name(spec), files=tuple(files), notes=notes)
+    return _config(spec, path, None, split)
 
 
 def _manifest(path: Path) -> dict[str, Any] | None:
@@ -135,94 +124,32 @@ def _saved(path: Path, split: str) -> tuple[Path, ...]:
     return tuple(path / f["filename"] for f in state.get("_data_files", []))
 
 
-def _walk(root: Path) -> tuple[list[Path], list[Path]]:
-    """Data files of the first format there is, sorted by path, and data files of other formats."""
-    found: dict[str, list[Path]] = {}
+def _walk(root: Path) -> list[str]:
+    """Paths of all files below a folder, relative to it, with linked folders (each once)."""
+    found: list[str] = []
     seen: set[str] = set()
     for folder, names, files in os.walk(root, followlinks=True):
         real = os.path.realpath(folder)
-        names[:] = sorted(n for n in names if not n.startswith((".", "_"))) if real not in seen else []
         if real in seen:
+            names.clear()
             continue
         seen.add(real)
-        for name in files:
-            path = Path(folder) / name
-            what = None if name.startswith((".", "_")) else kind(path)
-            if what:
-                found.setdefault(what, []).append(path)
-    best = next((k for k in ORDER if k in found), None)
-    if best is None:
-        return [], []
-    return sorted(found.pop(best)), [f for fs in found.values() for f in fs]
+        names[:] = sorted(n for n in names if not n.startswith((".", "_")))
+        found += [(Path(folder) / f).relative_to(root).as_posix() for f in files if not f.startswith((".", "_"))]
+    return sorted(found)
 
 
-def split_of(path: Path, root: Path) -> str | None:
-    """The split that a file's name or folder names (``train-00000.parquet``, ``test/x.jsonl``), or None."""
-    parts = [*path.relative_to(root).parts[:-1], re.split(r"[-_.]", path.name)[0]]
-    words = {w: s for s, ws in SPLITS.items() for w in ws}
-    return next((words[p.lower()] for p in reversed(parts) if p.lower() in words), None)
-
-
-def _of_split(files: list[Path], root: Path, split: str, spec: str) -> list[Path]:
-    by = {f: split_of(f, root) for f in files}
-    named = {s for s in by.values() if s}
-    if not named:
-        return files
-    wanted = [f for f in files if by[f] == split or (by[f] is None and split == "train")]
-    if not wanted:
-        raise CurateError(f"{spec} has no split {split}. Splits by file name: {', '.join(sorted(named))}. Name one with --split.")
-    return wanted
-
-
-def card_configs(folder: Path) -> list[dict[str, Any]]:
-    """The ``configs`` of a folder's README.md, as the Hub reads them; empty where there is none."""
-    import yaml
-
+def _config(spec: str, folder: Path, config: str | None, split: str) -> Place:
+    """The files of a folder as the Hub would choose them: by the configs of its README, else by the names of its files."""
     card = folder / "README.md"
-    if not card.is_file():
-        return []
-    match = re.match(r"---\r?\n(.*?)\r?\n---", card.read_text(encoding="utf-8", errors="replace"), re.S)
-    try:
-        found = yaml.safe_load(match[1]) if match else None
-    except yaml.YAMLError:
-        return []
-    configs = found.get("configs") if isinstance(found, dict) else None
-    return [c for c in configs if isinstance(c, dict) and c.get("data_files")] if isinstance(configs, list) else []
-
-
-def _config(spec: str, folder: Path, name: str, split: str, configs: list[dict[str, Any]] | None = None) -> Place:
-    configs = card_configs(folder) if configs is None else configs
-    names = [str(c.get("config_name", "default")) for c in configs]
-    if not name:
-        default = next((n for c, n in zip(configs, names, strict=True) if c.get("default")), None)
-        name = default or ("default" if "default" in names else names[0] if len(names) == 1 else "")
-        if not name:
-            raise CurateError(f"{folder} has several configs: {', '.join(names)}. Name one: {folder}:{names[0]}.")
-    if name not in names:
-        raise CurateError(f"{folder} has no config {name}. Configs: {', '.join(names) or 'none'}.")
-    patterns = patterns_of(configs[names.index(name)]["data_files"])
-    if split not in patterns:
-        raise CurateError(f"{folder}:{name} has no split {split}. Splits: {', '.join(patterns)}. Name one with --split.")
-    files = sorted(
-        {Path(p) for pattern in patterns[split] for p in glob.glob(f"{glob.escape(str(folder))}/{pattern}", recursive=True)}
-    )
-    files = [f for f in files if f.is_file() and kind(f) and f.resolve().is_relative_to(folder.resolve())]
-    if not files:
-        raise CurateError(f"The README of {folder} lists {', '.join(patterns[split])} for {name}, but no such file is there.")
-    return Place(name=short_name(spec.replace(":", "-")), files=tuple(files))
-
-
-def patterns_of(data_files: Any) -> dict[str, list[str]]:
-    """``data_files`` of a config in any of the ways the Hub allows, as split to patterns."""
-    if isinstance(data_files, str):
-        return {"train": [data_files]}
-    if isinstance(data_files, dict):
-        return {str(k): [v] if isinstance(v, str) else list(v) for k, v in data_files.items()}
-    out: dict[str, list[str]] = {}
-    for item in data_files:
-        if isinstance(item, str):
-            out.setdefault("train", []).append(item)
-        else:
-            path = item.get("path", [])
-            out.setdefault(str(item.get("split", "train")), []).extend([path] if isinstance(path, str) else path)
-    return out
+    front = configs.front_matter(card.read_text(encoding="utf-8", errors="replace"), where=str(card))[0] if card.is_file() else {}
+    paths = _walk(folder)
+    picked = configs.pick(paths, front, where=str(folder), config=config, split=split)
+    files = sorted(folder / f for f in picked.files)
+    outside = next((f for f in files if not f.resolve().is_relative_to(folder.resolve()) and not f.is_symlink()), None)
+    if outside is not None:
+        raise CurateError(f"The README of {folder} lists {outside}, which is not in the folder.")
+    kinds = {kind(f) for f in files}
+    left = sorted({Path(p).suffix for p in paths if kind(Path(p)) not in (None, *kinds) and Path(p).name not in configs.METADATA})
+    notes = (f"{spec}: files of other formats were left out ({', '.join(left)}).",) if left else ()
+    return Place(name=short_name(spec.replace(":", "-")), files=tuple(files), notes=notes)

@@ -6,18 +6,19 @@ A path that exists is a path; then a known name; then a Hub id. What a preset sa
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import polars as pl
+import pyarrow as pa
 import pyarrow.parquet as pq
 
-from curate import engine, ledger, locate, sources
+from curate import configs, engine, ledger, locate, presets, remote, sources
 from curate.errors import CurateError, UsageError
 from curate.layout import Columns
 
-Note = Callable[[str], object]
+Note = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +35,7 @@ class Request:
     difficulty_from: str | None = None
     labels: tuple[str, ...] = ()
     verdicts: Path | None = None
+    min_tests: int | None = None
     presets: Path | None = None
     skip_bad_rows: bool = False
     sample: int | None = None
@@ -52,45 +54,130 @@ class Request:
             raise UsageError("--chat-template has no part in --count trace, which counts the trace alone. Leave one out.")
         if self.columns.messages and self.columns.trace:
             raise UsageError("--messages and --trace both say where the trace is. Use one.")
+        if self.min_tests is not None and self.verdicts is None:
+            raise UsageError("--min-tests goes with --verdicts: only `curate verify` says how many tests stand behind a pass.")
         if self.sample is not None and self.sample < 1:
             raise UsageError(f"--sample {self.sample}: a sample has at least one row.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """One SOURCE: either a source of rows or the path of a ledger."""
+    """One SOURCE: either a source of rows or the path of a ledger; with its preset where it is known by name."""
 
     name: str
     source: engine.Source | None = None
     ledger: Path | None = None
-    synthetic: str | None = None
+    preset: presets.Preset | None = None
 
 
 def open_one(spec: str, request: Request, *, note: Note) -> Opened:
-    """Open one SOURCE.
+    """Open one SOURCE: a path, a pattern, a known name or a Hub id, in this order.
 
     Raises:
         CurateError: nothing of that name is here or known, or it cannot be read; the sentence says what to do.
     """
     place = locate.local(spec, split=request.split)
-    if place is None:
-        raise CurateError(f"{spec} is no file or folder here, and no known data set. `curate sources` lists the known ones.")
+    if place is not None:
+        return _local(spec, place, request, note)
+    known = presets.merge(presets.known(), presets.load(request.presets)) if request.presets else presets.known()
+    bare, _, revision = spec.partition("@")
+    preset = presets.find(bare, known)
+    if preset is not None and preset.path is not None:
+        found = locate.local(preset.path, split=preset.split)
+        if found is None:
+            raise CurateError(f"{spec}: the preset's path {preset.path} does not exist.")
+        return _preset(
+            spec, preset, sources.open_table(preset.name, found.files, skip_bad_rows=request.skip_bad_rows), request, note
+        )
+    if preset is None and remote.parse(spec) is None:
+        raise CurateError(
+            f"{spec} is no file or folder here, and no known data set.{presets.near_names(bare, known)} "
+            "`curate sources` lists the known ones; a Hub data set is org/name."
+        )
+    return _hub(spec, preset, revision or None, request, note)
+
+
+def _local(spec: str, place: locate.Place, request: Request, note: Note) -> Opened:
     for text in place.notes:
         note(text)
     if len(place.files) == 1 and (path := place.files[0]).suffix == ".parquet" and _is_ledger(path):
         return Opened(name=place.name, ledger=path)
     table = sources.open_table(place.name, place.files, skip_bad_rows=request.skip_bad_rows)
-    synthetic = (table.metadata or {}).get(b"curate.synthetic", b"").decode() or None
-    facts: dict[str, Any] = {"spec": _portable(spec)}
+    facts: dict[str, Any] = {"spec": portable(spec)}
+    synthetic = (table.metadata or {}).get(b"curate.synthetic", b"").decode()
     if synthetic:
         facts["synthetic"] = synthetic
     if place.manifest is not None:
         facts["output_of"] = [s.get("name") for s in place.manifest.get("sources", [])]
-    source = engine.open_source(table, request.columns, labels=request.labels, facts=facts)
-    return Opened(name=place.name, source=source, synthetic=synthetic)
+    return Opened(name=place.name, source=engine.open_source(table, request.columns, labels=request.labels, facts=facts))
 
 
-def _portable(spec: str) -> str:
+def _hub(spec: str, preset: presets.Preset | None, revision: str | None, request: Request, note: Note) -> Opened:
+    """Files from the Hub at one commit; a preset says which config and what its columns mean."""
+    if preset is None:
+        found = remote.resolve(spec, split=request.split)
+    else:
+        assert preset.repo is not None
+        split = preset.split if request.split == "train" else request.split
+        found = remote.resolve(preset.repo, config=preset.config, split=split, revision=revision)
+        if preset.files:
+            found = _only(found, preset)
+    name = preset.name if preset is not None else spec.partition("@")[0].replace("/", "-").replace(":", "-")
+    paths = remote.download(found)
+    table = sources.open_table(name, paths, skip_bad_rows=request.skip_bad_rows)
+    facts = {"spec": spec, "repo": found.repo, "config": found.config, "split": found.split, "configs": list(found.configs)}
+    known: dict[str, Any] = {"revision": found.revision, "licence": ", ".join(found.licence) or None, "facts": facts}
+    if preset is not None:
+        return _preset(spec, preset, table, request, note, **known)
+    source = engine.open_source(table, request.columns, labels=request.labels, **known)
+    return Opened(name=name, source=source)
+
+
+def _only(found: remote.Remote, preset: presets.Preset) -> remote.Remote:
+    files = tuple(dict.fromkeys(f for pattern in preset.files for f in configs.match(found.files, pattern)))
+    if not files:
+        raise CurateError(f"{found.repo} has no file {' or '.join(preset.files)} any more, which the preset {preset.name} reads.")
+    sizes = dict(zip(found.files, found.sizes, strict=True))
+    return replace(found, files=files, sizes=tuple(sizes[f] for f in files))
+
+
+def _preset(spec: str, preset: presets.Preset, table: sources.Table, request: Request, note: Note, **known: Any) -> Opened:
+    """A known data set: its columns as the preset says, unless the user says otherwise."""
+    presets.require(preset, engine.schema_of(table))
+    said = Columns(**presets.roles(preset))
+    if request.columns.messages:
+        said = replace(said, trace=None, prompt=None, reasoning=None, system=None)
+    elif request.columns.trace:
+        said = replace(said, messages=None, reasoning=None)
+    known.setdefault("facts", {"spec": portable(spec)})
+    known["facts"] = {**known["facts"], **_told(preset)}
+    known["licence"] = known.get("licence") or preset.licence
+    source = engine.open_source(
+        table,
+        request.columns.over(said),
+        guess=False,
+        basis="verdict" if request.columns.passed else preset.passed_basis,
+        rating=preset.difficulty_kind == "rating" if not request.columns.difficulty else None,
+        labels=request.labels or preset.labels,
+        notes=tuple(presets.notes(preset)),
+        **known,
+    )
+    return Opened(name=preset.name, source=source, preset=preset)
+
+
+def _told(preset: presets.Preset) -> dict[str, Any]:
+    """What screens and cards say of a known data set."""
+    facts: dict[str, Any] = {"preset": preset.name, "siblings": list(preset.siblings), "hint": preset.hint, "card": preset.card}
+    facts |= {
+        "bounds": list(preset.bounds),
+        "own_tokens": preset.tokens,
+        "own_tokens_by": preset.tokens_by,
+        "tests": list(preset.tests),
+    }
+    return {k: v for k, v in facts.items() if v}
+
+
+def portable(spec: str) -> str:
     """The SOURCE as typed, or only its last part where it is an absolute path: files that travel name no machine."""
     return Path(spec).name if Path(spec).is_absolute() else spec
 
@@ -102,13 +189,21 @@ def _is_ledger(path: Path) -> bool:
         return False
 
 
-def table_of(spec: str, request: Request, columns: list[str] | None = None) -> tuple[str, pl.DataFrame]:
-    """A small table of problems (``--difficulty-from``), read as a whole."""
+def difficulties(wanted: presets.DifficultyTable, *, cache: Path) -> tuple[str, pl.DataFrame, str]:
+    """The table of problems that a preset joins its difficulty from: its name, its columns, the commit they were read at."""
+    table, commit = remote.read_table(wanted.repo, wanted.columns, config=wanted.config, splits=wanted.splits, cache=cache)
+    return wanted.repo, table, commit
+
+
+def table_of(spec: str, request: Request) -> tuple[str, pl.DataFrame]:
+    """A small table of problems (``--difficulty-from``), read as a whole: a file or folder here, or a data set on the Hub."""
     place = locate.local(spec, split=request.split)
     if place is None:
-        raise CurateError(f"--difficulty-from {spec}: there is no such file or folder.")
+        if remote.parse(spec) is None:
+            raise CurateError(f"--difficulty-from {spec}: there is no such file or folder.")
+        place = locate.Place(name=spec, files=tuple(remote.download(remote.resolve(spec))))
     table = sources.open_table(place.name, place.files)
-    names = columns or table.schema.names
-    frames = [pl.DataFrame(pl.from_arrow(b.data)) for t in table.tasks for b in t.read(names)]
-    empty = pl.DataFrame(pl.from_arrow(table.schema.empty_table())).select(names)
+    flat = [f.name for f in table.schema if not pa.types.is_nested(f.type)]
+    frames = [pl.DataFrame(pl.from_arrow(b.data)) for t in table.tasks for b in t.read(flat)]
+    empty = pl.DataFrame(pl.from_arrow(table.schema.empty_table())).select(flat)
     return spec, pl.concat([empty, *frames], how="vertical_relaxed")

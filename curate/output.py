@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
@@ -25,29 +25,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from curate import layout
+from curate import formats, layout
 from curate.engine import Progress, Source, copy
 from curate.errors import CurateError
 from curate.ledger import Meta, to_bytes
-
-Style = Literal["auto", "source", "messages", "prompt-completion", "sharegpt", "alpaca"]
 
 SHARD_BYTES: Final = 500 << 20
 """Arrow bytes of a shard, as ``datasets`` cuts them."""
 GROUP_BYTES: Final = 32 << 20
 """Arrow bytes of a row group: small enough to read in little memory, large enough to compress well."""
 LONGEST: Final = 8
-TURNS: Final = pl.List(pl.Struct({"role": pl.String, "content": pl.String}))
-ROWS: Final = pa.schema(
-    {
-        "messages": pa.list_(pa.struct({"role": pa.string(), "content": pa.string()})),
-        "problem": pa.string(),
-        "tokens": pa.uint32(),
-        "passed": pa.bool_(),
-        "difficulty": pa.float64(),
-        "source": pa.string(),
-    }
-)
 JOURNAL: Final = ".curate-replacing.json"
 WRITER: Final[dict[str, Any]] = {
     "compression": "zstd",
@@ -101,7 +88,7 @@ def write(
     marked: pl.DataFrame,
     meta: Meta,
     *,
-    style: Style = "auto",
+    style: formats.Style = "auto",
     columns: Sequence[str] = (),
     num_shards: int | None = None,
     aside: Callable[[int], Path] | None = None,
@@ -114,7 +101,7 @@ def write(
     Args:
         work: a workspace (see ``workspace``) on the same disk.
         marked: the ledger with ``reason``; rows with a null reason are kept.
-        style: the shape of rows, see ``Style``; ``auto`` gives ``messages`` where a prompt is known, else the source's columns.
+        style: the shape of rows, see ``formats``; ``auto`` gives ``messages`` where a prompt is known, else the source's columns.
         aside: the file with the candidates of a source, where ``engine.fill`` put them aside.
         num_shards: so many Parquet files; more than rows are reduced to one a row.
         manifest: what it is to hold besides the files.
@@ -145,11 +132,13 @@ def write(
 class Shape:
     """How kept rows look: their style, their schema, and the table of some kept traces of a batch of source rows."""
 
-    def __init__(self, sources: Sequence[Source], marked: pl.DataFrame, meta: Meta, style: Style, columns: Sequence[str]) -> None:
+    def __init__(
+        self, sources: Sequence[Source], marked: pl.DataFrame, meta: Meta, style: formats.Style, columns: Sequence[str]
+    ) -> None:
         self.sources, self.columns, self.rewritten = sources, tuple(columns), 0
         prompted = all({"prompt", "messages"} & set(s.layout.roles) for s in sources)
-        self.style: Style = style if style != "auto" else ("messages" if prompted else "source")
-        if self.style in ("messages", "prompt-completion", "sharegpt", "alpaca") and not prompted:
+        self.style: formats.Style = style if style != "auto" else ("messages" if prompted else "source")
+        if self.style in formats.PROMPTED and not prompted:
             raise CurateError(f"--format {self.style} needs a prompt, and none is known. Name its column with --prompt.")
         for source in sources:
             missing = [c for c in columns if c not in source.layout.schema]
@@ -181,7 +170,7 @@ class Shape:
         wanted = pl.DataFrame({"row": inverse.astype(np.uint32), "item": kept["item"]})
         one = wanted.join(one, on=["row", "item"], how="left", maintain_order="left")
         kept = kept.with_columns(name=pl.lit(self.names[number]))
-        made = _rows(one, kept)
+        made = formats.rows(one, kept, self.style)
         extra = [c for c in self.columns if c not in made.column_names]
         own = _elements(source, kept, inverse, mine.select(extra))
         for name in extra:
@@ -197,38 +186,9 @@ class Shape:
         one = layout.traces(pl.DataFrame(pl.from_arrow(batch.select(source.layout.columns))), source.layout)
         wanted = pl.DataFrame({"row": at.astype(np.uint32), "item": kept["item"]})
         trace = wanted.join(one, on=["row", "item"], how="left", maintain_order="left")["trace"]
-        column, changed = _with_trace(table.column(turns), trace)
+        column, changed = formats.with_trace(table.column(turns), trace)
         self.rewritten += changed
         return table.set_column(table.schema.get_field_index(turns), table.schema.field(turns), column)
-
-
-def _rows(one: pl.DataFrame, kept: pl.DataFrame) -> pa.Table:
-    """``messages`` made of the prompt and the chosen trace, and what the ledger knows of the trace."""
-    user = pl.concat_list(pl.struct(role=pl.lit("user"), content=pl.col("prompt")))
-    before = user if "context" not in one.columns else pl.col("context")
-    before = pl.when(pl.col("prompt").is_not_null()).then(before).otherwise(pl.lit([], dtype=TURNS))
-    chosen = pl.concat_list(pl.struct(role=pl.lit("assistant"), content=pl.col("trace")))
-    made = one.select(messages=pl.concat_list(before, chosen).cast(TURNS))
-    facts = kept.select("problem", "tokens", "passed", "difficulty", source="name")
-    table = pl.concat([made, facts], how="horizontal").to_arrow(compat_level=pl.CompatLevel.oldest())
-    return table.cast(ROWS)
-
-
-def _with_trace(column: pa.ChunkedArray, trace: pl.Series) -> tuple[pa.ChunkedArray, int]:
-    """A column of turns whose last assistant turn is the chosen trace, and in how many rows it was another."""
-    before = pl.Series(pl.from_arrow(column))
-    text, context = layout.turns(before)
-    other = (text != trace).fill_null(True)
-    if not other.any():
-        return column, 0
-    names = [f.name for f in column.type.value_type]
-    role, content = "role" if "role" in names else "from", "content" if "content" in names else "value"
-    said = "gpt" if role == "from" else "assistant"
-    rows = [
-        [*({role: t["role"], content: t["content"]} for t in turns or []), {role: said, content: text}] if changed else old
-        for old, turns, text, changed in zip(column.to_pylist(), context.to_list(), trace.to_list(), other.to_list(), strict=True)
-    ]
-    return pa.chunked_array([pa.array(rows, column.type)]), int(other.sum())
 
 
 def _nothing(source: Source) -> pa.RecordBatch:

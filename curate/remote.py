@@ -257,6 +257,24 @@ def read_table(
     return read_columns(repo, files, columns, revision=commit, token=token, cache=cache)
 
 
+def config_json(repo: str, *, token: str | None = None) -> Path:
+    """The ``config.json`` of a model on the Hub, for its shape.
+
+    Raises:
+        CurateError: there is no such model, or it has no such file, or the Hub cannot be reached.
+    """
+    from huggingface_hub import errors, hf_hub_download
+
+    at = access(token)
+    try:
+        with _sentences(repo, None, at):
+            return Path(hf_hub_download(repo, "config.json", local_files_only=at.offline, **at.store()))
+    except (errors.EntryNotFoundError, errors.LocalEntryNotFoundError):
+        raise CurateError(
+            f"{repo} has no config.json that can be read. Name a known model, or a config.json on this disk."
+        ) from None
+
+
 def _read_ranges(repo: str, paths: Sequence[str], columns: Sequence[str], commit: str, at: Access) -> pl.DataFrame:
     import pyarrow as pa
     import pyarrow.parquet as pq

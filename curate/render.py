@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from curate.ledger import REASONS, Meta
-from curate.plain import millions, n, percent, plural, safe, table, wrap
+from curate.plain import millions, n, percent, plural, safe, wrap
+from curate.plain import table as table_of
 from curate.selection import Rules
 from curate.yields import Bound, Yield
 
@@ -27,7 +30,7 @@ def yields(made: Yield, meta: Meta, *, groups: Mapping[str, Yield] | None = None
     """The screen of ``curate yield``."""
     if not made.facts["traces"]:
         return "\n".join([f"0 traces in {_rows(made.facts)}: there is nothing to count.", *_basis(made, meta)])
-    lines = [*_synthetic(meta), *_decision(made), ""]
+    lines = [*_synthetic(meta), *_decision(made), *_ceiling(made, meta), ""]
     lines += _bounds(made, bars=bars)
     lines += _needed(made)
     if made.bounds and made.bounds[0].skew is not None:
@@ -73,10 +76,21 @@ def _decision(made: Yield) -> list[str]:
         easy, hard = skew.bands[0], skew.bands[-1]
         reach += f": {percent(easy.kept, easy.with_passing)} of the easiest ({easy.label}), {percent(hard.kept, hard.with_passing)} of the hardest ({hard.label})"
     lines = wrap(reach + ".")
-    if made.needed_hardest:
+    if made.needed_hardest and skew and len(skew.bands) > 1:
         label, need = made.needed_hardest
         lines += wrap(f"Half of the hardest ({label}) that can be kept needs {n(need)} tokens.")
     return lines + _choice(made, bound)
+
+
+def _ceiling(made: Yield, meta: Meta) -> list[str]:
+    """Where further traces of the same problems are, when there is nothing to choose from."""
+    siblings = list(dict.fromkeys(x for s in meta.sources for x in s.get("siblings", ())))
+    names = {s.get("preset") for s in meta.sources}
+    more = [x for x in siblings if x not in names]
+    if made.can_choose or not more:
+        return []
+    hinted = " (made from prompts that held the editorial)" if all("editorial" in x for x in more) else ""
+    return wrap(f"More traces of the same problems: pool with {', '.join(more)}{hinted}.")
 
 
 def _choice(made: Yield, bound: Bound) -> list[str]:
@@ -93,47 +107,47 @@ def _choice(made: Yield, bound: Bound) -> list[str]:
 
 
 def _bounds(made: Yield, *, bars: bool) -> list[str]:
-    many = made.can_choose
-    ranged = any(b.fewest and b.fewest != b.most for b in made.bounds)
-    head: list[list[str]] = [["max", "problems with a", ""], ["tokens", "passing trace that fits", ""]]
-    if made.unverified:
-        head[0][1] = "problems with a"
-        head[1][1] = "finished trace that fits"
-    for row in head:
-        row += ([""] if bars else []) + ([""] if ranged else []) + [""]
-    width = len(head[0])
-    if ranged:
-        head[1][-2] = "95 % range"
+    total = made.with_passing
+    what = "finished" if made.unverified else "passing"
+    columns: list[tuple[str, str, Callable[[Bound], str]]] = [
+        ("max", "tokens", lambda b: n(b.max_tokens) if b.max_tokens else "all"),
+        ("problems with a", f"{what} trace that fits", lambda b: n(b.problems.shortest)),
+        ("", "", lambda b: percent(b.problems.shortest, total)),
+    ]
     if bars:
-        head[1][3] = ""
-    head[0][-1], head[1][-1] = "traces", "that fit"
-    rows = []
-    for b in made.bounds:
-        row = [n(b.max_tokens) if b.max_tokens else "all", n(b.problems.shortest), percent(b.problems.shortest, made.with_passing)]
-        if bars:
-            row.append("#" * round(10 * b.problems.shortest / max(1, made.with_passing)))
-        if ranged:
-            row.append(f"{n(b.fewest.shortest)}-{n(b.most.shortest)}" if b.fewest and b.most and b.max_tokens else "")
-        row.append(n(b.traces))
-        if many:
-            row += [
-                n(b.lost_average),
-                n(b.lost_first),
-                millions(b.train_shortest),
-                millions(b.train_random),
-                millions(b.train_longest),
-            ]
-        rows.append(row)
-    if many:
-        head[0] += ["lost if chosen", "first*", "tokens to train", "on, if you", "choose"]
-        head[1] += ["average", "file", "shortest", "random", "longest"]
-    del width
-    lines = table([*head, *rows], left=0)
-    if many:
-        lines.append(
-            "  * problems lost when the choice is made before the drop: on average over picks, and by the file's own order"
+        columns.append(("", "", lambda b: ("#" * round(10 * b.problems.shortest / max(1, total))).ljust(10)))
+    if any(b.fewest and b.fewest != b.most for b in made.bounds):
+        columns.append(("range of", "the estimate", _range))
+    if any(b.interval for b in made.bounds):
+        columns.append(("share of all", "problems, 95 %", _interval))
+    columns.append(("traces", "that fit", lambda b: n(b.traces)))
+    if made.can_choose:
+        columns += [
+            ("lost if", "chosen", lambda b: n(b.lost_average)),
+            ("first*,", "file's", lambda b: n(b.lost_first)),
+            ("tokens:", "shortest", lambda b: millions(b.train_shortest)),
+            ("if you", "random", lambda b: millions(b.train_random)),
+            ("choose", "longest", lambda b: millions(b.train_longest)),
+        ]
+    head = [[c[0] for c in columns], [c[1] for c in columns]]
+    lines = table_of([*head, *([cell(b) for _, _, cell in columns] for b in made.bounds)], left=0)
+    if made.can_choose:
+        lines += wrap(
+            "  * problems lost when the choice is made before the drop: on average over picks, and by the file's own order. "
+            "Tokens to train on: with the shortest, a random or the longest trace that fits.",
+            indent="    ",
         )
     return lines
+
+
+def _range(bound: Bound) -> str:
+    if not (bound.fewest and bound.most and bound.max_tokens):
+        return ""
+    return f"{n(bound.fewest.shortest)}-{n(bound.most.shortest)}"
+
+
+def _interval(bound: Bound) -> str:
+    return "-".join(percent(end) for end in bound.interval) if bound.interval else ""
 
 
 def _needed(made: Yield) -> list[str]:
@@ -168,7 +182,7 @@ def _skew(made: Yield) -> list[str]:
         *([n(first.unrated.with_passing)] if loose else []),
         "",
     ]
-    lines += table([head, *rows, sizes, able], left=1)
+    lines += table_of([head, *rows, sizes, able], left=1)
     if made.difficulty_conflicts:
         lines += wrap(
             f"  {plural(made.difficulty_conflicts, 'problem')} with traces of different difficulty: the earliest given counts."
@@ -301,7 +315,7 @@ def selection(facts: Mapping[str, Any], written: Any, meta: Meta, rules: Rules) 
             said = f"over {n(bound)}, dropped whole" if reason == "over_length" and bound else SAID[reason]
             rows.append([said, n(facts["dropped"][reason]), n(facts["problems_lost"].get(reason, 0))])
     rows.append(["total read", n(facts["traces"]), n(lost)])
-    lines += ["", *table(rows), ""]
+    lines += ["", *table_of(rows), ""]
     if written.rewritten:
         lines += wrap(
             f"messages rewritten in {plural(written.rewritten, 'row')}: the source's own held another trace than the chosen one."
@@ -371,3 +385,61 @@ def _warnings(facts: Mapping[str, Any], meta: Meta) -> list[str]:
     if facts["rows_without_problem"]:
         out.append(f"NOTE  {plural(facts['rows_without_problem'], 'row')} without a problem id.")
     return out or ["Nothing wrong was found."]
+
+
+def judged(facts: Mapping[str, Any], table: pl.DataFrame, sources: Sequence[str]) -> str:
+    """The screen of ``curate verify``."""
+    found = facts["verdicts"]
+    known = facts["traces"] - found["unverifiable"]
+    lines = wrap(
+        f"{n(found['passed'])} of {n(known)} judged traces pass ({percent(found['passed'], known)}); "
+        f"{n(found['unverifiable'])} could not be judged."
+    )
+    lines += ["", *table_of([[name, n(count)] for name, count in found.items() if count])]
+    few = table.filter((pl.col("verdict") == "passed") & (pl.col("tests") <= 2)).height
+    if few:
+        lines += ["", f"{plural(few, 'pass', 'passes')} on one or two tests only: --min-tests 3 leaves them out."]
+    return "\n".join([*lines, "", f"Next: curate select {' '.join(sources)} --shortest --verdicts {facts['out']}"])
+
+
+def known(records: Sequence[Mapping[str, str]]) -> str:
+    """The screen of ``curate sources``."""
+    head = ["name", "source", "rows", "passing", "difficulty", "licence"]
+    return "\n".join(table_of([head, *([r[h] for h in head] for r in records)], left=6)) + "\n\nMore of one: curate sources NAME"
+
+
+def known_one(facts: Mapping[str, Any]) -> str:
+    """What is known of one data set."""
+    lines = [f"{facts['name']}: {facts['where']}, {facts['rows'] or 'rows not stated'}, {facts['licence']}", ""]
+    lines += table_of([[role, safe(text)] for role, text in facts["columns"].items()], left=2)
+    lines += [""]
+    for note in facts["notes"]:
+        lines += wrap(f"- {note}", indent="  ")
+    if facts["siblings"]:
+        lines += wrap(f"Pool with {', '.join(facts['siblings'])}: further traces of the same problems.")
+    return "\n".join([*lines, "", f"Next: curate yield {facts['name']}"])
+
+
+def kept(facts: Mapping[str, Any]) -> str:
+    """The screen of ``curate cache``."""
+    if facts["cleared"]:
+        return f"{plural(facts['cleared'], 'file')} deleted from {facts['folder']}."
+    return f"{facts['folder']} holds {plural(facts['entries'], 'reading')}, {facts['bytes'] / 1e6:,.1f} MB. --clear deletes them."
+
+
+def checked(facts: Mapping[str, Any], out: Path) -> str:
+    """The screen of ``curate check``."""
+    lines = [f"{out} is {'sound' if facts['ok'] else 'not sound'}.", ""]
+    for c in facts["checks"]:
+        lines += wrap(f"  {'ok ' if c['ok'] else 'NO '} {c['what']}" + (f": {c['fault']}" if c["fault"] else ""), indent="      ")
+    proof = facts["trainer"]
+    if proof:
+        said = "takes every row uncut" if proof["proved"] else f"would not take {n(proof['over'])} of {n(proof['rows'])} rows whole"
+        lines += [
+            "",
+            *wrap(f"{proof['trainer']} at {n(proof['max_length'])} {said} (longest {n(proof['longest'])}). {proof['because']}"),
+        ]
+        lines += [line for f in (*proof["faults"], *proof["notes"]) for line in wrap(f"  {f}", indent="    ")]
+        if proof["line"]:
+            lines += ["", f"  {proof['line']}"]
+    return "\n".join(lines)

@@ -1,16 +1,18 @@
 """Rows of JSON lines, JSON and CSV as Arrow, with one type a column whatever the rows disagree on.
 
 Types are merged over all rows before any is converted: a column that is a number here and text there is text; one that is text here
-and a list there is JSON text; a field that appears late is null before. Lines are parsed by orjson; what it refuses (NaN, integers
-beyond 64 bits) goes to the standard parser; what both refuse is a bad line, named by its number.
+and a list of text there is a list; what has nothing in common is JSON text; a field that appears late is null before. Lines are parsed
+by orjson; what it refuses (NaN, integers beyond 64 bits) goes to the standard parser; what both refuse is a bad line, named by its
+number.
 """
 
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import json
+import math
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +21,6 @@ from typing import Any, BinaryIO, Final
 import orjson
 import polars as pl
 import pyarrow as pa
-import zstandard
 
 from curate.errors import CurateError
 
@@ -27,9 +28,16 @@ BLOCK_BYTES: Final = 8 << 20
 MAX_LINE: Final = 1 << 30
 """A longer line is refused: no trace is a gibibyte long, but a decompression bomb is."""
 
+MAX_DOCUMENT: Final = 2 << 30
+"""A JSON document or a CSV file is held in memory as a whole, so a larger one is refused; JSON lines have no such limit."""
+
 MAX_DEPTH: Final = 32
 MAX_FIELDS: Final = 512
 """Records nested deeper or wider than this are kept as JSON text: they are maps, not columns."""
+
+MAX_COLUMNS: Final = 10_000
+MAX_NESTING: Final = 256
+"""A deeper line is refused: no trace is nested so, and writers recurse. orjson itself stops at 1,024."""
 
 EXACT: Final = 1 << 53
 BOM: Final = b"\xef\xbb\xbf"
@@ -57,18 +65,23 @@ class Lines:
     bad: dict[int, str]
 
 
+def packed(path: Path) -> str | None:
+    """``gzip`` or ``zstd`` by the file's name, None for a plain file."""
+    name = path.name.lower()
+    return "gzip" if name.endswith(".gz") else "zstd" if name.endswith(".zst") else None
+
+
 def open_bytes(path: Path) -> BinaryIO:
-    """A file for reading, unpacked on the way when its name ends in .gz or .zst (joined members are read as one)."""
-    if path.name.endswith(".gz"):
-        return gzip.open(path, "rb")  # type: ignore[return-value]
-    if path.name.endswith(".zst"):
-        reader = zstandard.ZstdDecompressor().stream_reader(path.open("rb"), read_across_frames=True, closefd=True)
-        return io.BufferedReader(reader, 1 << 20)  # type: ignore[arg-type]
-    return path.open("rb", buffering=1 << 20)
+    """A file for reading, unpacked on the way when its name ends in .gz or .zst.
 
-
-def packed(path: Path) -> bool:
-    return path.name.endswith((".gz", ".zst"))
+    Joined members and frames are read as one. Arrow's decoders, because they notice a stream that was cut short (Python's zstandard
+    takes the cut for the end) and unpack gzip twice as fast; they never unpack more than they are asked for.
+    """
+    how = packed(path)
+    if how is None:
+        return path.open("rb", buffering=1 << 20)
+    raw = pa.CompressedInputStream(pa.OSFile(str(path)), how)
+    return io.BufferedReader(raw, 1 << 20)  # type: ignore[type-var, return-value]
 
 
 def _lines(path: Path, file: BinaryIO) -> Iterator[bytes]:
@@ -77,8 +90,23 @@ def _lines(path: Path, file: BinaryIO) -> Iterator[bytes]:
             if len(line) > MAX_LINE:
                 raise CurateError(f"{path} has a line of over {MAX_LINE:,} bytes; no trace is that long. Is it JSON lines at all?")
             yield line
-    except (gzip.BadGzipFile, EOFError, zstandard.ZstdError) as e:
+    except (OSError, pa.ArrowException) as e:
+        if packed(path) is None:
+            raise
         raise CurateError(f"{path} cannot be unpacked: it is damaged or cut short ({e}). Copy or download it again.") from None
+
+
+def _whole(path: Path) -> bytes:
+    size, parts = 0, []
+    with open_bytes(path) as file:
+        for line in _lines(path, file):
+            size += len(line)
+            if size > MAX_DOCUMENT:
+                raise CurateError(
+                    f"{path} holds over {MAX_DOCUMENT >> 30} GiB in one document, which is read as a whole. Write it as JSON lines."
+                )
+            parts.append(line)
+    return b"".join(parts)
 
 
 def scan_lines(path: Path, *, skip_bad_rows: bool) -> Lines:
@@ -101,7 +129,7 @@ def scan_lines(path: Path, *, skip_bad_rows: bool) -> Lines:
                     raise CurateError(f"{path} line {at}: {row}. Mend the line, or use --skip-bad-rows to leave such lines out.")
                 bad[at] = row
             elif row is not None:
-                kind = merge(kind, {k: kind_of(v) for k, v in row.items()})
+                kind = _with_row(kind, row, path)
                 n += 1
             if offset - start >= BLOCK_BYTES:
                 blocks.append(Block(start, offset - start, first_line, rows_before, n - rows_before))
@@ -127,12 +155,30 @@ def parse_line(line: bytes, *, first: bool = False) -> dict[str, Any] | str | No
             return value.text
     if not isinstance(value, dict):
         return f"holds {_word(value)}, not an object with columns"
+    if line.count(b"[") + line.count(b"{") > MAX_NESTING and _deep(value):
+        return TOO_DEEP
     return value
+
+
+TOO_DEEP: Final = f"is nested more than {MAX_NESTING} deep"
+
+
+def _deep(value: Any) -> bool:
+    """Whether lists and objects are nested deeper than ``MAX_NESTING``; no recursion."""
+    level = [value]
+    for _ in range(MAX_NESTING):
+        level = [v for c in level for v in (c.values() if isinstance(c, dict) else c) if isinstance(v, dict | list)]
+        if not level:
+            return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)
 class _Fault:
+    """What is wrong with a text, and how many line ends stand before it."""
+
     text: str
+    line: int = 0
 
 
 def _second_try(line: bytes, why: ValueError) -> Any:
@@ -140,17 +186,20 @@ def _second_try(line: bytes, why: ValueError) -> Any:
     try:
         text = line.decode()
     except UnicodeDecodeError as e:
-        return _Fault(f"the byte 0x{line[e.start]:02X} at byte {e.start + 1} of the line is not UTF-8")
+        before = line[: e.start]
+        return _Fault(
+            f"the byte 0x{line[e.start]:02X} at byte {e.start - before.rfind(b'\n')} of the line is not UTF-8", before.count(b"\n")
+        )
     try:
         value = json.loads(text)
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
         return _Fault("holds half of a surrogate pair, which is no character")
     except RecursionError:
-        return _Fault("is nested too deeply")
+        return _Fault(TOO_DEEP)
     except ValueError as e:
         if isinstance(e, json.JSONDecodeError):
-            return _Fault(f"is not valid JSON ({e.msg}, column {e.colno})")
+            return _Fault(f"is not valid JSON ({e.msg}, column {e.colno})", e.lineno - 1)
         return _Fault(f"is not valid JSON ({why})")
     return value
 
@@ -165,18 +214,21 @@ def read_block(path: Path, block: Block) -> Iterator[list[dict[str, Any]]]:
     with open_bytes(path) as file:
         if block.offset:
             file.seek(block.offset)
-        left, size, out = block.size, 0, []
+        left, size, seen, out = block.size, 0, 0, []
         for at, line in enumerate(_lines(path, file), block.line):
             left -= len(line)
             row = parse_line(line, first=at == 1)
             if isinstance(row, dict):
                 out.append(row)
                 size += len(line)
+                seen += 1
             if size >= BLOCK_BYTES:
                 yield out
                 out, size = [], 0
             if left <= 0:
                 break
+        if seen != block.rows:
+            raise CurateError(f"{path} changed while it was read. Run the command again when it is written.")
         if out:
             yield out
 
@@ -214,11 +266,22 @@ _WIDER: Final = {
 }
 
 
+def _with_row(kind: Kind, row: dict[str, Any], path: Path) -> Kind:
+    """The types of the columns with one more row; columns are not limited as fields are, but they are in number."""
+    new = {k: kind_of(v) for k, v in row.items()}
+    if kind.keys() == new.keys():
+        return kind if kind == new else {k: merge(kind[k], new[k]) for k in kind}
+    kind = {k: merge(kind.get(k), new.get(k)) for k in (*kind, *(k for k in new if k not in kind))}
+    if len(kind) > MAX_COLUMNS:
+        raise CurateError(f"{path} has over {MAX_COLUMNS:,} different columns: its rows are maps, not records. Write their keys as values.")
+    return kind
+
+
 def merge(a: Kind, b: Kind) -> Kind:
     """The type that holds both: the wider number, the union of fields, text where they have nothing in common.
 
-    >>> merge("int", "float"), merge("int", "str"), merge({"a": "int"}, {"b": None})
-    ('float', 'mixed', {'a': 'int', 'b': None})
+    >>> merge("int", "float"), merge("int", "str"), merge({"a": "int"}, {"b": None}), merge("str", ["list", "str"])
+    ('float', 'mixed', {'a': 'int', 'b': None}, ['list', 'str'])
     """
     if a == b or b is None:
         return a
@@ -231,6 +294,10 @@ def merge(a: Kind, b: Kind) -> Kind:
         return both if len(both) <= MAX_FIELDS else "mixed"
     if isinstance(a, list) and isinstance(b, list):
         return ["list", merge(a[1], b[1])]
+    if isinstance(a, list) or isinstance(b, list):
+        many, one = (a, b) if isinstance(a, list) else (b, a)
+        # a single value is a list of one, unless the list holds something else (text here and typed parts there)
+        return ["list", merge(many[1], one)] if many[1] is None or isinstance(many[1], str) == isinstance(one, str) else "mixed"
     if isinstance(a, str) and isinstance(b, str):
         return _WIDER.get(frozenset((a, b)), "mixed")
     return "mixed"
@@ -249,10 +316,10 @@ def _schema(kind: Kind) -> pa.Schema:
     return pa.schema([pa.field(k, _arrow_type(v)) for k, v in (kind if isinstance(kind, dict) else {}).items()])
 
 
-def schema_of(items: Iterable[dict[str, Any]]) -> pa.Schema:
+def schema_of(items: Iterable[dict[str, Any]], path: Path) -> pa.Schema:
     kind: Kind = {}
     for item in items:
-        kind = merge(kind, {k: kind_of(v) for k, v in item.items()})
+        kind = _with_row(kind, item, path)
     return _schema(kind)
 
 
@@ -273,12 +340,25 @@ def _fit(value: Any, dtype: pa.DataType) -> Any:
     if value is None or pa.types.is_null(dtype):
         return None
     if pa.types.is_string(dtype) or pa.types.is_large_string(dtype):
-        return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        return value if isinstance(value, str) else _text(value)
     if pa.types.is_struct(dtype):
         return {f.name: _fit(value.get(f.name), f.type) for f in dtype}
     if pa.types.is_list(dtype) or pa.types.is_large_list(dtype):
-        return [_fit(v, dtype.value_type) for v in value]
+        return [_fit(v, dtype.value_type) for v in (value if isinstance(value, list) else [value])]
     return float(value) if pa.types.is_floating(dtype) else value
+
+
+def _text(value: Any) -> str | None:
+    """A value as text: 7.0 as 7 (ids), NaN as nothing, bytes as UTF-8, typed parts of a message as their text, else JSON."""
+    if isinstance(value, float):
+        if math.isnan(value):
+            return None
+        return str(int(value)) if value.is_integer() and abs(value) < EXACT else str(value)
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    if isinstance(value, list) and value and all(isinstance(v, dict) and "type" in v for v in value):
+        return parts_text(value)
+    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def unify(schemas: Sequence[pa.Schema], names: Sequence[str]) -> pa.Schema:

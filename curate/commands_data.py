@@ -1,0 +1,129 @@
+"""Verdicts, and what is known and kept: ``verify``, ``sources``, ``cache``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from curate.errors import UsageError
+from curate.options import FILE, note_of, output_options, request_of, show, source_options
+
+if TYPE_CHECKING:
+    from curate.verdicts import Verdict
+
+
+@click.command()
+@source_options
+@output_options
+@click.option("-o", "--out", type=FILE, required=True, metavar="FILE", help="The verdicts to write (Parquet).")
+@click.option("--tests", metavar="COL", help="Column of tests. Default: public_tests, private_tests, examples, ...")
+@click.option("--answer", metavar="COL", help="Column of reference answers: judge mathematics (needs the extra [math]).")
+@click.option(
+    "--isolation",
+    type=click.Choice(["bwrap", "none"]),
+    default="bwrap",
+    show_default=True,
+    help="none: programs run with your own rights; recorded in the output.",
+)
+@click.option(
+    "--time-limit",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="S",
+    help="Processor seconds a test. Default: twice the problem's own limit, at least 4; 10 where it has none.",
+)
+@click.option("--memory", type=click.IntRange(min=64), default=1024, show_default=True, metavar="MIB", help="Of one program.")
+@click.option("--workers", type=click.IntRange(min=1), metavar="N", help="Programs at a time. Default: one for each core.")
+@click.option("--resume", is_flag=True, help="Go on with an unfinished or finished file.")
+def verify(**o: Any) -> None:
+    """Find out which traces pass: run their programs on the tests, or compare their answers.
+
+    \b
+    Examples:
+      curate verify solutions_py_decontaminated -o verdicts.parquet
+      curate select solutions_py_decontaminated --shortest --verdicts verdicts.parquet -o out
+    """
+    from tqdm import tqdm
+
+    from curate import api, judging, render, verdicts
+
+    keys = ("out", "tests", "answer", "isolation", "time_limit", "memory", "workers", "resume")
+    v = {key: o.pop(key) for key in keys}
+    if v["tests"] and v["answer"]:
+        raise UsageError("--tests judges programs and --answer judges mathematics: give one of them.")
+    request = request_of(o)
+    wanted = (*judging.WANTED, *(c for c in (v["tests"], v["answer"]) if c))
+    seen: Counter[str] = Counter()
+    with tqdm(unit=" traces", disable=o["quiet"] or None, file=sys.stderr) as bar:
+
+        def tell(verdict: Verdict) -> None:
+            seen[verdict.verdict] += 1
+            bar.set_postfix(dict(seen), refresh=False)
+            bar.update()
+
+        table = judging.run(
+            api.texts(request, wanted, note=note_of(o["quiet"])),
+            out=v["out"],
+            tests=v["tests"],
+            answer=v["answer"],
+            isolation=v["isolation"],
+            time_limit=v["time_limit"],
+            memory_mib=v["memory"],
+            workers=v["workers"] or len(os.sched_getaffinity(0)),
+            resume=v["resume"],
+            progress=tell,
+        )
+    facts = {"traces": table.height, "verdicts": verdicts.counts(table), "isolation": v["isolation"], "out": str(v["out"])}
+    show(o["as_json"], facts, lambda: render.judged(facts, table, request.sources))
+
+
+@click.command()
+@click.option("--presets", type=FILE, metavar="FILE", help="Your own known data sets (TOML), beside the built-in ones.")
+@click.argument("name", required=False)
+@output_options
+def sources(name: str | None, presets: Path | None, as_json: bool, quiet: bool) -> None:
+    """The data sets that are known by name, or what is known of one.
+
+    \b
+    Example:
+      curate sources solutions_py_decontaminated
+    """
+    from curate import presets as known
+    from curate import render
+    from curate.errors import CurateError
+
+    del quiet
+    table = known.merge(known.known(), known.load(presets)) if presets else known.known()
+    if name is None:
+        records = known.listing(table)
+        show(as_json, {"sources": records}, lambda: render.known(records))
+        return
+    found = known.find(name, table)
+    if found is None:
+        raise CurateError(f"{name} is no known data set.{known.near_names(name, table)} `curate sources` lists them.")
+    facts = {"name": found.name, "where": found.where_from, "columns": known.roles(found), "notes": known.notes(found)}
+    facts |= {"basis": found.passed_basis, "licence": found.licence, "rows": found.rows, "siblings": list(found.siblings)}
+    show(as_json, facts, lambda: render.known_one(facts))
+
+
+@click.command()
+@click.option("--clear", is_flag=True, help="Delete what is kept.")
+@output_options
+def cache(clear: bool, as_json: bool, quiet: bool) -> None:
+    """What is kept of earlier readings, where, and how to be rid of it."""
+    from curate import cache as kept
+    from curate import render
+
+    del quiet
+    entries = kept.entries()
+    facts = {"folder": str(kept.folder()), "entries": len(entries), "bytes": sum(e.size for e in entries)}
+    facts["cleared"] = kept.clear() if clear else 0
+    show(as_json, facts, lambda: render.kept(facts))
+
+
+early = (verify,)
+late = (sources, cache)

@@ -1,0 +1,67 @@
+"""What was decided before: parts of the ledger kept in the user's cache, so that a second question reads no text.
+
+A part is known by the identity of the source's files, by the layout, by the counter and by the options that shape a ledger; never by a
+path alone. A source with a file that cannot be trusted (changed just now, or not a file) is not kept.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Final
+
+import polars as pl
+
+from curate import cache
+from curate.engine import Source
+from curate.opening import Request
+from curate.tokens import Counter
+
+VERSION: Final = 1
+"""Raised when the facts of a trace are decided differently, so that older parts are not believed."""
+
+
+class Shelf:
+    """The parts of a request's sources (see ``engine.Shelf``)."""
+
+    def __init__(self, sources: Sequence[Source], counter: Counter, request: Request) -> None:
+        self._keys = {id(s): _key(s, counter, request) for s in sources}
+
+    def has(self, source: Source) -> bool:
+        """Whether a part of this source lies in the cache."""
+        return self.load(source) is not None
+
+    def load(self, source: Source) -> tuple[pl.DataFrame, dict[str, int]] | None:
+        key = self._keys[id(source)]
+        found = cache.lookup_with_meta(key) if key is not None else None
+        if found is None:
+            return None
+        try:
+            finishes = json.loads(found[1])
+        except ValueError:
+            return None
+        return found[0], finishes
+
+    def save(self, source: Source, frame: pl.DataFrame, finishes: dict[str, int]) -> None:
+        key = self._keys[id(source)]
+        if key is not None:
+            cache.store(key, frame, meta=json.dumps(finishes, sort_keys=True))
+
+
+def _key(source: Source, counter: Counter, request: Request) -> str | None:
+    files = [cache.identity(f) for f in source.table.files]
+    if any(f is None for f in files):
+        return None
+    layout = source.layout
+    facts = [
+        VERSION,
+        files,
+        layout.described(),
+        layout.lists,
+        layout.gathered,
+        source.rating,
+        counter.key,
+        request.details,
+        request.verdicts is not None,
+    ]
+    return json.dumps([*facts, request.sample, request.seed, len(source.table.bad_lines)], sort_keys=True, default=str)
