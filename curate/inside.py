@@ -71,7 +71,7 @@ def start() -> None:
     module = type(sys)("__main__")  # the type of modules, without importing `types`
     module.__dict__.update(__builtins__=builtins, __file__=program)
     if mode == "run":
-        code: "Any" = source(program)  # exec of text: `compile` would set up the syntax tree's types first, 1 ms
+        code: Any = source(program)  # exec of text: `compile` would set up the syntax tree's types first, 1 ms
     else:
         module.__dict__["LOAD"] = load
         with open(mode, "rb") as file:  # noqa: PTH123

@@ -6,8 +6,8 @@ sockets, tracing and memory that no limit counts. One process is then all there 
 program, and when it ends (or curate does) nothing is left. The program gets its input on stdin and nothing else: expected
 outputs stay in the parent, which compares.
 
-Cost: 9 ms of processor time a run beside a bare interpreter start of 12 ms (bwrap 0.8). ``none`` has the limits of time, memory and output, and
-ends the process group, but no isolation: only for programs that you would run by hand.
+Cost: 9 ms of processor time a run beside a bare interpreter start of 12 ms (bwrap 0.8). ``none`` has the limits of time, memory
+and output, and ends the process group, but no isolation: only for programs that you would run by hand.
 """
 
 from __future__ import annotations
