@@ -1,7 +1,7 @@
 """The main job against the least that could be done, side by side in one run: ratios, not seconds.
 
-    python benchmarks/make_corpus.py /tmp/corpus --gb 4
-    python benchmarks/main_job.py /tmp/corpus --reps 3
+    python benchmarks/make_corpus.py corpus --gb 4
+    python benchmarks/main_job.py corpus --reps 3
 
 | line | is compared with |
 |---|---|
