@@ -27,7 +27,7 @@ BATCH: Final = 8_000_000
 _REFERENCE_BATCH: Final = 1_000_000
 _SAMPLE_ROWS: Final = 32
 _SAMPLE_CHARS: Final = 16_000
-_GROWTH: Final = 120 << 20
+_GROWTH: Final = 160 << 20
 """Resident bytes a process may grow while the engine counts: its word cache is dropped then. Real traces stay under 60 MB."""
 
 Lengths = np.ndarray[Any, np.dtype[np.uint32]]
@@ -86,7 +86,7 @@ class Encoder:
         self._fast: Any = None
         self._slow: Any = None
         self._refused = False
-        self._base = 0
+        self._grew, self._most = 0, _GROWTH
         self.checked = False
 
     @property
@@ -112,7 +112,10 @@ class Encoder:
             self._open_fast(texts)
         limit = BATCH if self._fast is not None else _REFERENCE_BATCH
         for start, stop in _batches(sizes, limit):
-            out[start:stop] = self._count(list(texts[start:stop]))
+            part = list(texts[start:stop])
+            before = _resident()
+            out[start:stop] = self._count(part)
+            self._grew += _resident() - before
             if self._grown():
                 self._renew()
         return out
@@ -171,8 +174,7 @@ class Encoder:
             self._slow = None
         gc.collect()
         _trim()
-        self._fast, self.checked = fast, True
-        self._base = _resident()
+        self._fast, self.checked, self._grew = fast, True, 0
 
     def _difference(self, fast: Any, texts: Sequence[str]) -> str | None:
         """Where the ids of the two engines differ on the probes or on a sample of the user's rows; None if nowhere."""
@@ -198,18 +200,21 @@ class Encoder:
         self._note(f"fastokens {version} {why}: counting with tokenizers instead, exact but some 50 times slower.")
 
     def _grown(self) -> bool:
-        return self._fast is not None and self._base > 0 and _resident() - self._base > _GROWTH
+        return self._fast is not None and self._grew > self._most
 
     def _renew(self) -> None:
         """A fresh engine, without the words it has cached: random text would fill the memory with them."""
         with self._lock:
             if not self._grown():  # another thread has done it
                 return
+            before = _resident()
             self._fast = None  # the old one must go before the new one comes
             gc.collect()
             _trim()
+            if before - _resident() < self._most // 2:
+                self._most *= 4  # the memory was not the engine's: another engine each batch would cost a second for nothing
             self._fast = _load(self._text)
-            self._base = _resident()
+            self._grew = 0
 
 
 def _flat(engine: Any, texts: list[str]) -> tuple[np.ndarray[Any, np.dtype[np.uint32]], Lengths]:

@@ -290,10 +290,26 @@ class TestEngine:
         folder = byte_level(tmp_path / "bpe", ["a b c " * 30])
         exact = encoder.Encoder(folder / "tokenizer.json", small=0)
         exact.lengths(["a"])
-        first = exact._fast
-        monkeypatch.setattr(encoder, "_resident", lambda: exact._base + encoder._GROWTH + 1)
+        first, sizes = exact._fast, iter([0, encoder._GROWTH + 1, encoder._GROWTH, 0])
+        monkeypatch.setattr(encoder, "_resident", lambda: next(sizes))
         assert exact.lengths(["a b c"]).tolist() == reference(folder, ["a b c"])
         assert exact._fast is not first
+        assert exact._most == encoder._GROWTH
+
+    def test_growth_that_is_not_the_engines_does_not_make_engines_over_and_over(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        folder = byte_level(tmp_path / "bpe", ["a b c " * 30])
+        exact = encoder.Encoder(folder / "tokenizer.json", small=0)
+        exact.lengths(["a"])
+        grown = iter(range(0, 10**12, encoder._GROWTH + 1))
+        monkeypatch.setattr(encoder, "_resident", lambda: next(grown))
+        made = []
+        true = encoder._load
+        monkeypatch.setattr(encoder, "_load", lambda text: made.append(1) or true(text))
+        for _ in range(12):
+            exact.lengths(["a b c"])
+        assert len(made) == 2  # at 1 and 1 + 4 times the bound; the next comes after 16 more
 
     def test_batches_are_bounded_by_text_not_by_rows(self) -> None:
         sizes = np.array([5, 5, 5, 20, 1, 1])
