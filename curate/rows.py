@@ -23,6 +23,7 @@ import polars as pl
 import pyarrow as pa
 
 from curate.errors import CurateError
+from curate.thinking import parts_text
 
 BLOCK_BYTES: Final = 8 << 20
 MAX_LINE: Final = 1 << 30
@@ -81,7 +82,7 @@ def open_bytes(path: Path) -> BinaryIO:
     if how is None:
         return path.open("rb", buffering=1 << 20)
     raw = pa.CompressedInputStream(pa.OSFile(str(path)), how)
-    return io.BufferedReader(raw, 1 << 20)  # type: ignore[type-var, return-value]
+    return io.BufferedReader(raw, 1 << 20)
 
 
 def _lines(path: Path, file: BinaryIO) -> Iterator[bytes]:
@@ -186,10 +187,8 @@ def _second_try(line: bytes, why: ValueError) -> Any:
     try:
         text = line.decode()
     except UnicodeDecodeError as e:
-        before = line[: e.start]
-        return _Fault(
-            f"the byte 0x{line[e.start]:02X} at byte {e.start - before.rfind(b'\n')} of the line is not UTF-8", before.count(b"\n")
-        )
+        lines = line[: e.start].split(b"\n")
+        return _Fault(f"the byte 0x{line[e.start]:02X} at byte {len(lines[-1]) + 1} of the line is not UTF-8", len(lines) - 1)
     try:
         value = json.loads(text)
         json.dumps(value, ensure_ascii=False).encode()
@@ -273,7 +272,9 @@ def _with_row(kind: Kind, row: dict[str, Any], path: Path) -> Kind:
         return kind if kind == new else {k: merge(kind[k], new[k]) for k in kind}
     kind = {k: merge(kind.get(k), new.get(k)) for k in (*kind, *(k for k in new if k not in kind))}
     if len(kind) > MAX_COLUMNS:
-        raise CurateError(f"{path} has over {MAX_COLUMNS:,} different columns: its rows are maps, not records. Write their keys as values.")
+        raise CurateError(
+            f"{path} has over {MAX_COLUMNS:,} different columns: its rows are maps, not records. Write their keys as values."
+        )
     return kind
 
 
@@ -361,8 +362,8 @@ def _text(value: Any) -> str | None:
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
-def unify(schemas: Sequence[pa.Schema], names: Sequence[str]) -> pa.Schema:
-    """One schema for several files: the wider number, the union of fields, JSON text where types have nothing in common."""
+def unify(schemas: Sequence[pa.Schema], names: Sequence[str] = ()) -> pa.Schema:
+    """One schema for several files: the wider number, the union of fields, text where types have nothing in common."""
     del names
     if all(s.equals(schemas[0]) for s in schemas):
         return schemas[0] if schemas else pa.schema([])
@@ -377,11 +378,52 @@ def _wider(a: pa.DataType, b: pa.DataType) -> pa.DataType:
     if a.equals(b):
         return a
     a, b = (t.value_type if pa.types.is_dictionary(t) else t for t in (a, b))
+    if _is_list(a) != _is_list(b) and not pa.types.is_null(a) and not pa.types.is_null(b):
+        many, one = (a, b) if _is_list(a) else (b, a)
+        if many.value_type.equals(one) or pa.types.is_null(many.value_type):
+            return pa.list_(one)
+        return pa.list_(pa.large_string()) if _is_text(many.value_type) and _is_text(one) else pa.string()
+    kinds = {pa.types.is_uint64(t) for t in (a, b)}, {pa.types.is_integer(t) for t in (a, b)}, {_is_text(t) for t in (a, b)}
+    if kinds[0] == {True, False} and kinds[1] == {True} and any(pa.types.is_signed_integer(t) for t in (a, b)):
+        return pa.string()  # no integer holds both
+    if kinds[2] == {True, False} and not pa.types.is_null(a) and not pa.types.is_null(b):
+        return pa.large_string()
     try:
         both = [pa.schema([("c", t)]) for t in (a, b)]
         return pa.unify_schemas(both, promote_options="permissive").field("c").type
     except pa.ArrowException:
         return pa.string()
+
+
+def _is_list(t: pa.DataType) -> bool:
+    return bool(pa.types.is_list(t) or pa.types.is_large_list(t) or pa.types.is_fixed_size_list(t))
+
+
+def _is_text(t: pa.DataType) -> bool:
+    return bool(pa.types.is_string(t) or pa.types.is_large_string(t))
+
+
+def plain(dtype: pa.DataType) -> pa.DataType:
+    """The type a column is read as: views as what they view, run lengths as their values, and what polars cannot hold as text."""
+    t = pa.types
+    if isinstance(dtype, pa.BaseExtensionType):
+        return plain(dtype.storage_type)
+    if t.is_string_view(dtype) or t.is_binary_view(dtype):
+        return pa.large_string() if t.is_string_view(dtype) else pa.large_binary()
+    if t.is_run_end_encoded(dtype) or t.is_dictionary(dtype):
+        inner = plain(dtype.value_type)
+        return dtype if t.is_dictionary(dtype) and inner.equals(dtype.value_type) else inner
+    if t.is_struct(dtype):
+        return pa.struct([pa.field(f.name, plain(f.type)) for f in dtype]) if dtype.num_fields else pa.null()
+    if t.is_fixed_size_list(dtype):
+        return pa.list_(plain(dtype.value_type), dtype.list_size)
+    if t.is_large_list(dtype) or t.is_large_list_view(dtype):
+        return pa.large_list(plain(dtype.value_type))
+    if t.is_list(dtype) or t.is_list_view(dtype):
+        return pa.list_(plain(dtype.value_type))
+    if t.is_union(dtype) or t.is_interval(dtype):
+        return pa.string()
+    return dtype
 
 
 def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
@@ -400,8 +442,9 @@ def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _cast(column: pa.Array, dtype: pa.DataType) -> pa.Array:
+    text = _is_text(dtype) and not _is_text(column.type)
     try:
-        if pa.types.is_nested(dtype) or pa.types.is_nested(column.type):
+        if text and (pa.types.is_floating(column.type) or pa.types.is_nested(column.type)):
             raise pa.ArrowInvalid("by value")
         return column.cast(dtype)
     except (pa.ArrowException, TypeError):
@@ -416,18 +459,29 @@ def read_json(path: Path) -> list[dict[str, Any]] | None:
 
     None when the file holds JSON lines after all. Held in memory as a whole.
     """
-    with open_bytes(path) as file:
-        data = b"".join(_lines(path, file)).removeprefix(BOM)
+    if _is_lines(path):
+        return None
+    data = _whole(path).removeprefix(BOM)
+    if not data.strip():
+        return []
     try:
         value = orjson.loads(data)
     except ValueError as e:
-        head = data.lstrip().split(b"\n", 1)[0]
-        if data.lstrip()[:1] == b"{" and isinstance(parse_line(head), dict):
-            return None
         value = _second_try(data, e)
-        if isinstance(value, _Fault):
-            raise CurateError(f"{path}: the file {value.text}.") from None
+    if not isinstance(value, _Fault) and _deep(value):
+        value = _Fault(TOO_DEEP)
+    if isinstance(value, _Fault):
+        place = f" line {value.line + 1}" if b"\n" in data.strip() else ""
+        raise CurateError(f"{path}{place}: {value.text}. Mend it or write it again; a file cut short ends in the middle.")
     return _records(path, value)
+
+
+def _is_lines(path: Path) -> bool:
+    """Whether a file named .json begins with two lines that each begin an object, the first of them whole."""
+    with open_bytes(path) as file:
+        lines = (line for line in _lines(path, file) if line.strip())
+        head = next(lines, b"").removeprefix(BOM)
+        return isinstance(parse_line(head), dict) and next(lines, b"").lstrip()[:1] == b"{"
 
 
 def _records(path: Path, value: Any) -> list[dict[str, Any]]:
@@ -454,17 +508,31 @@ def rough_size(path: Path) -> int:
 
 
 def read_csv(path: Path) -> pl.DataFrame:
-    """A CSV file with a header, held in memory as a whole; types are inferred from all rows."""
-    with open_bytes(path) as file:
-        data = b"".join(_lines(path, file))
+    """A CSV file with a header, held in memory as a whole. A column is numbers or truth values only if nothing is lost by it.
+
+    Text is text where one value is no number, and where numbers would lose something: ids such as 007.
+    """
+    data = _whole(path)
     if not data.strip():
-        raise CurateError(f"{path} is empty: it has not even a header.")
+        return pl.DataFrame()
     try:
-        return pl.read_csv(io.BytesIO(data), infer_schema_length=None)
-    except Exception as e:
-        if not isinstance(e, pl.exceptions.PolarsError):
-            raise
+        frame = pl.read_csv(io.BytesIO(data), infer_schema=False)
+    except pl.exceptions.PolarsError as e:
         raise CurateError(f"{path} {_csv_fault(data, e)}") from None
+    return frame.with_columns(_typed(frame[c]) for c in frame.columns)
+
+
+def _typed(text: pl.Series) -> pl.Series:
+    present = text.drop_nulls()
+    if len(present) == 0:
+        return text
+    whole = present.cast(pl.Int64, strict=False)
+    if whole.null_count() == 0 and (whole.cast(pl.String) == present).all():
+        return text.cast(pl.Int64)
+    if not present.str.contains(r"^\s*[+-]?0\d").any() and present.cast(pl.Float64, strict=False).null_count() == 0:
+        return text.cast(pl.Float64)
+    word = text.str.to_lowercase()
+    return word == "true" if word.drop_nulls().is_in(["true", "false"]).all() else text
 
 
 def _csv_fault(data: bytes, why: Exception) -> str:
@@ -472,10 +540,16 @@ def _csv_fault(data: bytes, why: Exception) -> str:
         text = data.decode()
     except UnicodeDecodeError as e:
         line = data.count(b"\n", 0, e.start) + 1
-        return f"line {line}: the byte 0x{data[e.start]:02X} is not UTF-8."
-    reader = csv.reader(io.StringIO(text, newline=""))
-    width = len(next(reader, []))
-    for record in reader:
-        if record and len(record) != width:
-            return f"line {reader.line_num} has {len(record)} fields, the header has {width}."
-    return f"cannot be read as CSV: {str(why).strip().splitlines()[0]}"
+        return f"line {line}: the byte 0x{data[e.start]:02X} is not UTF-8. Save the file as UTF-8."
+    limit = csv.field_size_limit(sys.maxsize)
+    try:
+        reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+        width = len(next(reader, []))
+        for record in reader:
+            if record and len(record) != width:
+                return f"line {reader.line_num} has {len(record)} fields, the header has {width}. Mend the line."
+    except csv.Error as e:
+        return f"line {reader.line_num}: {e}. Mend the line."
+    finally:
+        csv.field_size_limit(limit)
+    return f"cannot be read as CSV: {str(why).strip().splitlines()[0]}."

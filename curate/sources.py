@@ -23,6 +23,9 @@ from curate.errors import CurateError
 BATCH_BYTES: Final = 8 << 20
 """Decoded text of a batch: enough to hide the cost of a call, small enough that a few in flight do not matter."""
 
+PIECE_ROWS: Final = 1024
+"""Rows unpacked at a time: a thousand long traces are 30 MB, and a thousand short rows cost no more than the call."""
+
 DATA: Final = (".parquet", ".jsonl", ".ndjson", ".json", ".csv", ".arrow")
 PACKED: Final = (".gz", ".zst")
 LEDGER_KEY: Final = b"curate"
@@ -84,15 +87,37 @@ def open_table(name: str, files: Sequence[Path], *, skip_bad_rows: bool = False,
     if broken:
         raise CurateError(" ".join(str(e) for e in broken[:5]) + (f" And {len(broken) - 5} more files." if len(broken) > 5 else ""))
     good = [p for p in parts if isinstance(p, Table)]
-    schema = rows.unify([p.schema for p in good], [str(p.files[0]) for p in good])
+    schema = rows.unify([p.schema for p in good])
+    bad = tuple(b for p in good for b in p.bad_lines)
+    if not schema.names and bad:
+        raise CurateError(f"No line of {name} can be read: {bad[0]}. Name another SOURCE.")
+    if not schema.names:
+        raise CurateError(
+            f"{name} holds no rows: {_listed(files)} {'is' if len(files) == 1 else 'are'} empty. Name another SOURCE."
+        )
     tasks, at = [], 0
     for part in good:
         for task in part.tasks:
             tasks.append(_shifted(task, at, schema))
         at += part.rows
     metadata = good[0].metadata if len(good) == 1 else None
-    bad = tuple(b for p in good for b in p.bad_lines)
     return Table(name=name, files=tuple(files), schema=schema, rows=at, tasks=tuple(tasks), bad_lines=bad, metadata=metadata)
+
+
+def _listed(files: Sequence[Path]) -> str:
+    return ", ".join(str(f) for f in files[:3]) + (f" and {len(files) - 3} more" if len(files) > 3 else "")
+
+
+def _plain(path: Path, schema: pa.Schema) -> pa.Schema:
+    """A file's schema with types that every later step can hold (see ``rows.plain``).
+
+    Raises:
+        CurateError: two columns have one name.
+    """
+    twice = next((n for i, n in enumerate(schema.names) if n in schema.names[:i]), None)
+    if twice is not None:
+        raise CurateError(f"{path} has two columns called {twice}. Rename one of them.")
+    return pa.schema([pa.field(f.name, rows.plain(f.type)) for f in schema])
 
 
 def _shifted(task: Task, at: int, schema: pa.Schema) -> Task:
@@ -127,7 +152,7 @@ def _parquet(path: Path, skip_bad_rows: bool) -> Table:
     del skip_bad_rows
     try:
         meta = pq.read_metadata(path)
-        schema = meta.schema.to_arrow_schema()
+        schema = _plain(path, meta.schema.to_arrow_schema())
     except (pa.ArrowException, OSError) as e:
         if isinstance(e, PermissionError | FileNotFoundError):
             raise
@@ -138,8 +163,7 @@ def _parquet(path: Path, skip_bad_rows: bool) -> Table:
         if n:
             tasks.append(Task(str(path), at, n, _group_reader(path, g, at, n, meta.row_group(g).total_byte_size)))
         at += n
-    bare = schema.remove_metadata()
-    return Table(name=path.name, files=(path,), schema=bare, rows=at, tasks=tuple(tasks), metadata=meta.metadata)
+    return Table(name=path.name, files=(path,), schema=schema, rows=at, tasks=tuple(tasks), metadata=meta.metadata)
 
 
 def _why_parquet(path: Path) -> str:
@@ -161,17 +185,39 @@ def _group_reader(path: Path, group: int, first: int, n: int, size: int) -> Call
             # pages are streamed: `pre_buffer` would hold the whole row group in memory
             with pq.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20) as file:
                 share = _share(file.metadata.row_group(group), columns)
-                batch = max(1, min(n, int(BATCH_BYTES * n / max(1, size * share))))
+                batch = max(1, min(n, PIECE_ROWS, int(BATCH_BYTES * n / max(1, size * share))))
                 at = first
-                for data in file.iter_batches(batch, row_groups=[group], columns=columns, use_threads=False):
+                for data in _gathered(file.iter_batches(batch, row_groups=[group], columns=columns, use_threads=False)):
                     yield Batch(at, data)
                     at += data.num_rows
         except (pa.ArrowException, OSError) as e:
             raise CurateError(
                 f"{path} cannot be read in row group {group}: {str(e).splitlines()[0]} Copy or download it again."
             ) from None
+        if at != first + n:
+            raise CurateError(
+                f"{path} promises {n:,} rows in row group {group} and holds {at - first:,}. Copy or download it again."
+            )
 
     return read
+
+
+def _gathered(pieces: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Pieces put together up to ``BATCH_BYTES``.
+
+    The footer tells the size of pages, not of what they unpack to: a text that stands in a thousand rows lies there once. So rows
+    are unpacked in small pieces, whatever the footer says.
+    """
+    held: list[pa.RecordBatch] = []
+    size = 0
+    for piece in pieces:
+        held.append(piece)
+        size += piece.nbytes
+        if size >= BATCH_BYTES:
+            yield pa.concat_batches(held) if len(held) > 1 else held[0]
+            held, size = [], 0
+    if held:
+        yield pa.concat_batches(held) if len(held) > 1 else held[0]
 
 
 def _share(group: Any, columns: Sequence[str] | None) -> float:
@@ -209,7 +255,7 @@ def _json(path: Path, skip_bad_rows: bool) -> Table:
     items = rows.read_json(path)
     if items is None:
         return _jsonl(path, skip_bad_rows)
-    return _in_memory(path, items, rows.schema_of(items))
+    return _in_memory(path, items, rows.schema_of(items, path))
 
 
 def _in_memory(path: Path, items: list[dict[str, Any]], schema: pa.Schema) -> Table:
@@ -245,8 +291,9 @@ def _from_arrow(path: Path, table: pa.Table) -> Table:
 
         return read
 
+    schema = _plain(path, table.schema)
     tasks = tuple(Task(str(path), at, min(size, n - at), reader(at)) for at in range(0, n, size))
-    return Table(name=path.name, files=(path,), schema=table.schema.remove_metadata(), rows=n, tasks=tasks)
+    return Table(name=path.name, files=(path,), schema=schema, rows=n, tasks=tasks)
 
 
 # --- Arrow ------------------------------------------------------------------------------------------------------------

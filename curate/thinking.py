@@ -6,9 +6,12 @@ out of the ordinary (several of a kind, or an opening one behind other text) are
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import polars as pl
+
+from curate.errors import CurateError
 
 NAMES: Final = ("think", "thinking", "thought", "reasoning")
 OPEN: Final = r"(?:<(?:think|thinking|thought|reasoning)>|<\|begin_of_thought\|>|\[THINK\])"
@@ -54,6 +57,28 @@ def compose(reasoning: pl.Expr, answer: pl.Expr) -> pl.Expr:
     """One trace from a reasoning column and an answer column: ``<think>\\nR\\n</think>\\n\\nA``; the answer alone where R is blank."""
     has = reasoning.str.contains(r"\S").fill_null(False)
     return pl.when(has).then(pl.format("<think>\n{}\n</think>\n\n{}", reasoning, answer.fill_null(""))).otherwise(answer)
+
+
+PART_REASONING: Final = ("reasoning_content", "reasoning", "thinking")
+PART_TEXT: Final = ("text", "value", "content", "thinking", "reasoning")
+
+
+def parts_text(parts: Sequence[object]) -> str:
+    """A message made of typed parts as one text: reasoning parts become ``<think>``, other parts are joined by nothing.
+
+    >>> parts_text([{"type": "thinking", "thinking": "a"}, {"type": "text", "text": "b"}])
+    '<think>\\na\\n</think>\\n\\nb'
+    """
+    reasoning: list[str] = []
+    answer: list[str] = []
+    for part in parts:
+        if isinstance(part, dict):
+            value = next((part[k] for k in PART_TEXT if isinstance(part.get(k), str)), "")
+            (reasoning if str(part.get("type")) in PART_REASONING else answer).append(value)
+        elif isinstance(part, str):
+            answer.append(part)
+    inner, body = "".join(reasoning), "".join(answer)
+    return f"<think>\n{inner}\n</think>\n\n{body}" if inner.strip() else body
 
 
 def structure(trace: pl.Series, prompt: pl.Series | None = None) -> pl.DataFrame:
@@ -148,8 +173,14 @@ def split(trace: pl.Series, *, opened: pl.Series | None = None) -> pl.DataFrame:
 
 
 def finish(values: pl.Series) -> pl.Series:
-    """Boolean of a finish column: ``FINISHED_WORDS`` in any case are true, other values false, null and "" unknown (null)."""
+    """Boolean of a finish column: ``FINISHED_WORDS`` in any case are true, other values false, null and "" unknown (null).
+
+    Raises:
+        CurateError: the column holds lists or records.
+    """
+    if values.dtype.is_nested():
+        raise CurateError(f"The finish column is {values.dtype}, not words. Name one value of it with --finish.")
     if values.dtype == pl.Boolean:
         return values
-    word = values.cast(pl.String).str.strip_chars().str.to_lowercase()
+    word = values.cast(pl.String, strict=False).str.strip_chars().str.to_lowercase()
     return word.to_frame("w").select(pl.when(pl.col("w") != "").then(pl.col("w").is_in(list(FINISHED_WORDS))))["w"]
