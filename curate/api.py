@@ -19,6 +19,7 @@ from curate import (
     cache,
     card,
     engine,
+    examine,
     formats,
     joins,
     layout,
@@ -29,6 +30,7 @@ from curate import (
     problems,
     selection,
     shelves,
+    survey,
     tokens,
     trainers,
     verdicts,
@@ -57,6 +59,7 @@ class Reading:
     sources: tuple[Source, ...] = ()
     name: str = "source"
     aside: engine.Keep | None = None
+    counter: tokens.Counter | None = None
 
 
 def fill(
@@ -88,8 +91,11 @@ def fill(
         chat_template=request.chat_template,
         estimate=None if request.tokenizer else request.estimate,
         kind=request.count,
+        messages=any("messages" in s.layout.roles for s in found),
+        cached=request.use_cache,
         note=note,
     )
+    old = tokens.rule(request.estimate, kind=request.count) if request.tokenizer and request.estimate else None
     total(sum(s.table.rows for s in found))
     shelf = shelves.Shelf(found, counter, request) if request.use_cache else None
     aside = keep() if keep is not None and not (shelf and all(shelf.has(s) for s in found)) else None
@@ -98,16 +104,29 @@ def fill(
         counter,
         details=request.details,
         digests=request.verdicts is not None or request.details,
+        old=old,
         sample=request.sample,
         seed=request.seed,
         keep=aside,
         shelf=shelf,
         progress=progress,
     )
+    _tell_bad(frame, meta, note)
     frame, meta = _rated(frame, meta, request, opened, note)
     if request.verdicts:
         frame, meta = _verified(frame, meta, request, note)
-    return Reading(ledger=frame, meta=meta, sources=found, name=name, aside=aside)
+    return Reading(ledger=frame, meta=meta, sources=found, name=name, aside=aside, counter=counter)
+
+
+def _tell_bad(frame: pl.DataFrame, meta: Meta, note: Note) -> None:
+    """Lines that were left out and rows that cannot be used, by name: the first few of each."""
+    for source in meta.sources:
+        for line in source["bad_lines"][:5]:
+            note(f"left out: {line}")
+        if len(source["bad_lines"]) > 5:
+            note(f"left out: {len(source['bad_lines']) - 5:,} more lines of {source['name']}")
+        for text in source["crooked"]:
+            note(f"{source['name']}: {text}; the row is left out (bad_row)")
 
 
 def _taken(opened: Sequence[opening.Opened], name: str) -> Reading:
@@ -212,6 +231,33 @@ def yields_of(
     return made, groups, kept
 
 
+def beside(reading: Reading, made: yields.Yield) -> dict[str, Any]:
+    """What a yield says beside its table: traces that the chat template alters, and an old rule held against the exact count.
+
+    ``old_rule``: per bound, how many traces the rule keeps that are really over it, and how many it drops that really fit.
+    """
+    facts: dict[str, Any] = {"render_altered": survey.altered(reading.ledger), "old_rule": None}
+    if "rule_tokens" in reading.ledger.columns:
+        rule, real = pl.col("rule_tokens"), pl.col("tokens")
+        rows = []
+        for bound in (b.max_tokens for b in made.bounds if b.max_tokens):
+            kept, over, lost = reading.ledger.select(
+                kept=(rule <= bound).sum(),
+                over=((rule <= bound) & (real > bound)).sum(),
+                lost=((rule > bound) & (real <= bound)).sum(),
+            ).row(0)
+            rows.append({"max_tokens": bound, "kept": kept, "over": over, "lost": lost})
+        facts["old_rule"] = rows
+    return facts
+
+
+def shown(reading: Reading, which: str) -> Iterator[tuple[dict[str, Any], str, str]]:
+    """Traces to read, with their facts, prompt and text: ``longest``, or so many from short to long."""
+    if not reading.sources:
+        raise CurateError("A ledger holds no text to show. Give the source itself.")
+    return examine.shown(reading.sources, reading.ledger, which)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
     """How ``select`` writes: the rows' style, source columns to add, the number of files, whether an old output is replaced."""
@@ -252,6 +298,7 @@ def select(
         if not reading.sources:
             raise CurateError("A ledger holds no text to copy. Give the source itself to select from.")
         marked = selection.choose(reading.ledger, reading.meta, rules)
+        _whole(marked)
         counts = selection.summary(marked)
         options = options_of(request, rules, shape)
         made = yields.yield_table(
@@ -282,6 +329,35 @@ def select(
             progress=None,
         )
     return Selected(facts={**counts, "out": str(out)}, written=written, meta=reading.meta)
+
+
+def _whole(marked: pl.DataFrame) -> None:
+    """Stop when the chat template would drop or change the reasoning of a trace that is to be kept."""
+    altered = survey.altered(marked.filter(pl.col("reason").is_null()))
+    if altered:
+        raise CurateError(
+            f"This chat template drops or changes a part of {altered:,} of the kept traces: a trainer would see something else. "
+            "Use --chat-template FILE with a training version (TRL and open-r1 publish such), or count the trace alone with --count trace."
+        )
+
+
+def examine_of(reading: Reading, request: Request, *, against: Sequence[str] = ()) -> dict[str, Any]:
+    """What ``inspect`` finds in the text itself; empty for a ledger, which has none."""
+    if not reading.sources or reading.counter is None:
+        return {}
+    items = [_items(spec, request) for spec in against]
+    return examine.facts(
+        reading.sources, reading.ledger, reading.counter, seed=request.seed, against=pl.concat(items) if items else None
+    )
+
+
+def _items(spec: str, request: Request) -> pl.Series:
+    """The questions of a benchmark file."""
+    where, table = opening.table_of(spec, request)
+    column = next((c for c in ("problem", "question", "prompt", "text", "instruction") if c in table.columns), None)
+    if column is None:
+        raise CurateError(f"--against {where} has no column problem, question, prompt or text. It has: {', '.join(table.columns)}.")
+    return table[column].cast(pl.String).alias("item")
 
 
 def _keep(work: Path, request: Request, rules: Rules, shape: Shape) -> engine.Keep:

@@ -28,6 +28,7 @@ from curate.options import (
     show,
     source_options,
 )
+from curate.plain import safe
 
 
 class Commands(click.Group):
@@ -40,7 +41,7 @@ class Commands(click.Group):
         try:
             return super().invoke(ctx)
         except CurateError as e:
-            click.echo(f"Error: {e}", err=True)
+            click.echo(f"Error: {safe(e)}", err=True)
             ctx.exit(2 if isinstance(e, UsageError) else 1)
         except KeyboardInterrupt:
             click.echo("Stopped. Nothing was left half-written.", err=True)
@@ -71,18 +72,28 @@ def main() -> None:
 @count_options
 @rule_options
 @output_options
+@click.option("--show", metavar="N", help="Read N traces from short to long, or `longest`, in a pager.")
+@click.option("--against", multiple=True, metavar="FILE", help="A benchmark: how many prompts share 8 words in a row with it.")
 def inspect_(**o: Any) -> None:
     """What is this, and what is wrong with it.
 
     \b
-    Example:
+    Examples:
       curate inspect traces.parquet --tokenizer Qwen/Qwen3-8B
+      curate inspect traces.parquet --show 3
     """
-    from curate import render, survey
+    from curate import api, render, survey
 
-    reading = reading_of(request_of(o, details=True), o["quiet"])
-    facts = survey.facts(reading.ledger, reading.meta, rules_of(o))
-    show(o["as_json"], facts, lambda: render.inspection(facts, reading.meta))
+    show_n, against = o.pop("show"), o.pop("against")
+    if show_n is not None and show_n != "longest" and not (show_n.isdigit() and int(show_n)):
+        raise UsageError(f"--show {show_n}: give a number of traces, or `longest`.")
+    request = request_of(o, details=show_n is None)
+    reading = reading_of(request, o["quiet"])
+    if show_n is not None:
+        click.echo_via_pager(render.trace(*found) for found in api.shown(reading, show_n))
+        return
+    facts = survey.facts(reading.ledger, reading.meta, rules_of(o)) | api.examine_of(reading, request, against=against)
+    show(o["as_json"], facts, lambda: render.inspection(facts, reading.meta, spec=" ".join(request.sources)))
 
 
 @main.command()
@@ -134,11 +145,12 @@ def yield_(**o: Any) -> None:
     reading = reading_of(request, o["quiet"])
     rules = rules_of(o)
     made, groups, cards = api.yields_of(reading, rules, bounds=bounds, by=by, fits=fits, sampled=request.sample is not None)
+    beside = api.beside(reading, made)
     facts = made.json() | ({"by": {k: v.json() for k, v in groups.items()}} if by else {})
-    facts |= {"cards": [row.json() for row in cards]} if fits else {}
+    facts |= beside | ({"cards": [row.json() for row in cards]} if fits else {})
 
     def text() -> str:
-        screen = render.yields(made, reading.meta, groups=groups, by=by, bars=bars())
+        screen = render.yields(made, reading.meta, groups=groups, by=by, bars=bars(), beside=beside)
         return screen + "\n\n" + render_cost.kept(cards).rstrip() if cards else screen
 
     show(o["as_json"], facts, text)

@@ -33,9 +33,11 @@ from curate.tokens import Counter
 from curate.verdicts import digest
 
 PROBE_ROWS: Final = 100
+CROOKED: Final = 5
+"""So many rows whose lists do not line up are named; the ledger counts all of them."""
 WORKERS: Final = max(1, min(4, os.cpu_count() or 1))
 AHEAD: Final = 2
-ROW: Final = "__row"
+ROW: Final = "\0row"
 _END: Final = object()
 Progress = Callable[[int], object]
 Numbers = np.ndarray[Any, Any]
@@ -95,21 +97,42 @@ class Part:
     """A part of the ledger with what is counted beside it."""
 
     ledger: pl.DataFrame
-    finishes: collections.Counter[str]
-    empty_rows: int = 0
-    left_out: int = 0
+    tally: Tally
 
 
-def decide(
-    rows: pl.DataFrame, numbers: Numbers, source: Source, counter: Counter, *, details: bool = False, digests: bool = False
-) -> Part:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """What is counted beside a ledger: ``cut``, finish values that mean cut off with their counts; ``crooked``, the first rows whose
+    lists do not line up, in words."""
+
+    cut: Mapping[str, int] = field(default_factory=dict)
+    crooked: tuple[str, ...] = ()
+
+    def __add__(self, other: Tally) -> Tally:
+        cut = collections.Counter(self.cut) + collections.Counter(other.cut)
+        return Tally(cut=dict(cut), crooked=(self.crooked + other.crooked)[:CROOKED])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class How:
+    """How the facts of a trace are made.
+
+    ``details``: also prompt, reasoning and answer apart, and control text (reads the text twice more). ``digests``: also the digest of
+    problem and text, by which verdicts and copies are found. ``old``: an old rule held against the counter (``rule_tokens``).
+    """
+
+    counter: Counter
+    details: bool = False
+    digests: bool = False
+    old: Counter | None = None
+
+
+def decide(rows: pl.DataFrame, numbers: Numbers, source: Source, how: How) -> Part:
     """Facts of a batch of source rows, one ledger row per trace; pure, and needs no other batch.
 
     Args:
         rows: source rows with the layout's columns.
         numbers: the number of each of these rows in its source.
-        details: also prompt, reasoning and answer apart, and control text.
-        digests: also the digest of problem and text, by which verdicts are found.
     """
     one = layout.traces(rows, source.layout)
     number = pl.Series("row", numbers.astype(np.uint32)) if len(numbers) == 0 or numbers[-1] < 2**32 else pl.Series("row", numbers)
@@ -120,9 +143,11 @@ def decide(
     finished = shape["finished"] if by_itself is None else shape["finished"] & by_itself.fill_null(True)
     wanted = [c for c in ("trace", "prompt", "context") if c in one.columns]
     frame = one.select(wanted)
-    if details:
+    if how.details:
         frame = frame.with_columns(thinking.split(text, opened=thinking.opens(prompt)))
-    counted = _column_tokens(one, source) if "tokens" in one.columns else counter.count(frame)
+    counted = _column_tokens(one, source) if "tokens" in one.columns else how.counter.count(frame)
+    if how.old is not None:
+        counted = counted.with_columns(how.old.count(frame)["tokens"].alias("rule_tokens"))
     ident = values.problem_id(one["problem"]) if "problem" in one.columns else values.prompt_id(prompt)
     part = pl.DataFrame(
         {
@@ -136,20 +161,22 @@ def decide(
     ).with_columns(counted)
     part = part.with_columns(_difficulty(one, source))
     flags = shape["flags"]
-    if details:
+    if how.details:
         control = thinking.control_text(text)
         flags = flags | (control.cast(pl.UInt16) * thinking.CONTROL_TEXT)
     if "render" in part.columns:
         flags = flags | (part["render"].cast(pl.UInt16).fill_null(0) * thinking.RENDER)
         part = part.drop("render")
     part = part.with_columns(flags.alias("flags"))
-    if digests:
+    if how.digests:
         part = part.with_columns(digest=digest(part["problem"], text))
     if "group" in one.columns:
         part = part.with_columns(_group(one["group"]))
     if "aliases" in one.columns:
         part = part.with_columns(one["aliases"].cast(pl.List(pl.String)).alias("aliases"))
-    return Part(part, _finishes(one, by_itself))
+    crooked = layout.crooked(rows, source.layout, first=CROOKED) if one["bad"].any() else []
+    said = tuple(f"row {numbers[at]}{_named(part, at, one)}: {text}" for at, text in crooked)
+    return Part(part, Tally(cut=_cut(one, by_itself), crooked=said))
 
 
 def _verdict(one: pl.DataFrame, source: Source, first: int) -> pl.Series:
@@ -187,11 +214,16 @@ def _group(raw: pl.Series) -> pl.Series:
     return raw.cast(pl.String).alias("group")
 
 
-def _finishes(one: pl.DataFrame, by_itself: pl.Series | None) -> collections.Counter[str]:
+def _named(part: pl.DataFrame, at: int, one: pl.DataFrame) -> str:
+    problem = part["problem"].filter(one["row"] == at)
+    return f" (problem {problem[0]})" if len(problem) and problem[0] else ""
+
+
+def _cut(one: pl.DataFrame, by_itself: pl.Series | None) -> dict[str, int]:
     if by_itself is None:
-        return collections.Counter()
+        return {}
     cut = one["finish"].filter(~by_itself.fill_null(True)).cast(pl.String)
-    return collections.Counter(dict(cut.value_counts().iter_rows()))
+    return dict(cut.value_counts().iter_rows())
 
 
 # --- fill -------------------------------------------------------------------------------------------------------------
@@ -219,6 +251,7 @@ def fill(
     *,
     details: bool = False,
     digests: bool = False,
+    old: Counter | None = None,
     sample: int | None = None,
     seed: int = 0,
     keep: Keep | None = None,
@@ -229,64 +262,59 @@ def fill(
 
     Args:
         counter: counts tokens, see ``tokens.Counter``.
-        details: lengths of prompt, reasoning and answer apart, and control text (reads the text twice more).
-        digests: also digests of problem and text, by which verdicts are found.
+        details, digests, old: see ``How``.
         sample: that many source rows of each source, drawn at random by ``seed``.
         keep: rows to put aside on the way.
         shelf: where parts that were decided before are kept; with one of all sources no text is read and nothing put aside.
         progress: called with the number of rows done.
     """
+    how = How(counter=counter, details=details, digests=digests, old=old)
     frames, described = [], []
     for i, source in enumerate(sources):
         chosen = _draw(source.table.rows, sample, seed)
         found = shelf.load(source) if shelf is not None and keep is None else None
         if found is None:
-            found = _filled(
-                source, counter, details=details, digests=digests, chosen=chosen, keep=keep, number=i, progress=progress
-            )
+            found = _filled(source, how, chosen=chosen, keep=keep, number=i, progress=progress)
             if shelf is not None:
                 shelf.save(source, *found)
         elif progress is not None:
             progress(source.table.rows)
-        frame, finishes = found
+        frame, tally = found
         frames.append(frame.with_columns(source=pl.lit(i, dtype=pl.UInt16)))
-        described.append(_described(source, frame, finishes, chosen))
+        described.append(_described(source, frame, tally, chosen))
     ledger = pl.concat(frames, how="diagonal_relaxed") if frames else pl.DataFrame(schema=SCHEMA)
     return settle(ledger, sources, described, counter)
 
 
 class Shelf(Protocol):
-    """Keeps what was decided of a source: the part of the ledger, and the finish values that mean cut off with their counts."""
+    """Keeps what was decided of a source: the part of the ledger and what was counted beside it."""
 
-    def load(self, source: Source) -> tuple[pl.DataFrame, dict[str, int]] | None: ...
-    def save(self, source: Source, frame: pl.DataFrame, finishes: dict[str, int]) -> None: ...
+    def load(self, source: Source) -> tuple[pl.DataFrame, Tally] | None: ...
+    def save(self, source: Source, frame: pl.DataFrame, tally: Tally) -> None: ...
 
 
 def _filled(
     source: Source,
-    counter: Counter,
+    how: How,
     *,
-    details: bool,
-    digests: bool,
     chosen: Numbers | None,
     keep: Keep | None,
     number: int,
     progress: Progress | None,
-) -> tuple[pl.DataFrame, dict[str, int]]:
+) -> tuple[pl.DataFrame, Tally]:
     parts = []
     with _aside(source, keep, number) as put:
-        for rows, part, kept in _decided(source, counter, details=details, digests=digests, chosen=chosen, keep=keep):
+        for rows, part, kept in _decided(source, how, chosen=chosen, keep=keep):
             parts.append(part)
             if kept is not None:
                 put(kept)
             if progress is not None:
                 progress(rows)
-    finishes: collections.Counter[str] = sum((p.finishes for p in parts), collections.Counter())
-    return _concat([p.ledger for p in parts], source, counter, details=details, digests=digests), dict(finishes)
+    return _concat([p.ledger for p in parts], source, how), sum((p.tally for p in parts), Tally())
 
 
 def _decided(
-    source: Source, counter: Counter, *, details: bool, digests: bool, chosen: Numbers | None, keep: Keep | None
+    source: Source, how: How, *, chosen: Numbers | None, keep: Keep | None
 ) -> Iterator[tuple[int, Part, pa.RecordBatch | None]]:
     """Parts of the ledger in the source's order, each with its number of rows and the rows to put aside."""
     columns = source.layout.columns
@@ -306,9 +334,7 @@ def _decided(
                 data = data.take(pa.array(numbers - batch.row))
             if data.num_rows == 0:
                 continue
-            part = decide(
-                pl.DataFrame(pl.from_arrow(data.select(columns))), numbers, source, counter, details=details, digests=digests
-            )
+            part = decide(pl.DataFrame(pl.from_arrow(data.select(columns))), numbers, source, how)
             yield data.num_rows, part, _candidates(part, data, int(numbers[0]), keep)
 
     return streamed(work, tasks)
@@ -394,14 +420,14 @@ def streamed(work: Callable[[_In], Iterator[_Out]], tasks: Sequence[_In], *, wor
             stop.set()
 
 
-def _concat(parts: list[pl.DataFrame], source: Source, counter: Counter, *, details: bool, digests: bool) -> pl.DataFrame:
+def _concat(parts: list[pl.DataFrame], source: Source, how: How) -> pl.DataFrame:
     if parts:
         return pl.concat(parts, how="diagonal_relaxed")
     nothing = pl.DataFrame(pl.from_arrow(source.table.schema.empty_table())).select(source.layout.columns)
-    return decide(nothing, np.array([], dtype=np.uint64), source, counter, details=details, digests=digests).ledger
+    return decide(nothing, np.array([], dtype=np.uint64), source, how).ledger
 
 
-def _described(source: Source, frame: pl.DataFrame, finishes: dict[str, int], chosen: Numbers | None) -> dict[str, Any]:
+def _described(source: Source, frame: pl.DataFrame, tally: Tally, chosen: Numbers | None) -> dict[str, Any]:
     known = frame["passed"].null_count() < frame.height
     basis = source.basis if source.basis in ("prefiltered", "proxy") or known else "none"
     rows = source.table.rows if chosen is None else len(chosen)
@@ -416,7 +442,8 @@ def _described(source: Source, frame: pl.DataFrame, finishes: dict[str, int], ch
         "basis": basis,
         "bad_lines": list(source.table.bad_lines),
         "excluded_rows": rows - frame["row"].n_unique() if "where" in source.layout.roles else 0,
-        "finish": dict(sorted(finishes.items(), key=lambda kv: (-kv[1], kv[0]))),
+        "crooked": list(tally.crooked),
+        "finish": dict(sorted(tally.cut.items(), key=lambda kv: (-kv[1], kv[0]))),
         "notes": list(source.notes),
         **source.facts,
     }
@@ -479,9 +506,16 @@ def fold_aliases(ledger: pl.DataFrame) -> pl.DataFrame:
     return ledger.with_columns(problem=pl.col("problem").replace({x: root(x) for x in list(parent)})).drop("aliases")
 
 
-def texts(source: Source, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
-    """Batches of a source's traces with their text, in order: ``row``, ``item``, ``problem``, ``prompt``, ``trace``, and those of
-    ``columns`` that the source has (as they are, once for each trace of the row)."""
+def texts(source: Source, columns: Sequence[str] = (), *, rows: Numbers | None = None) -> Iterator[pl.DataFrame]:
+    """Batches of a source's traces with their text, in order.
+
+    Args:
+        columns: further columns, those of them that the source has (as they are, once for each trace of the row).
+        rows: only these source rows, ascending; stretches that hold none of them are not read.
+
+    Returns:
+        Frames with ``row``, ``item``, ``problem``, ``prompt``, ``trace`` and ``columns``.
+    """
     extra = [c for c in columns if c in source.layout.schema]
     reading = [*source.layout.columns, *(c for c in extra if c not in source.layout.columns)]
 
@@ -491,10 +525,12 @@ def texts(source: Source, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
             one = layout.traces(frame.select(source.layout.columns), source.layout)
             ident = values.problem_id(one["problem"]) if "problem" in one.columns else values.prompt_id(one["prompt"])
             named = one.select("row", "item", "prompt", "trace").with_columns(ident.alias("problem"))
-            own = frame.select(c for c in extra if c not in named.columns)[one["row"]]
-            yield pl.concat([named, own], how="horizontal").with_columns(row=pl.col("row").cast(pl.UInt32) + batch.row)
+            own = [c for c in extra if c not in named.columns]
+            beside = [frame.select(own)[one["row"]]] if own else []
+            whole = pl.concat([named, *beside], how="horizontal").with_columns(row=pl.col("row").cast(pl.UInt32) + batch.row)
+            yield whole if rows is None else whole.filter(pl.col("row").is_in(pl.Series(rows).cast(pl.UInt32).implode()))
 
-    return streamed(work, source.table.tasks)
+    return streamed(work, source.table.tasks if rows is None else [t for t in source.table.tasks if _within(rows, t)])
 
 
 # --- copy -------------------------------------------------------------------------------------------------------------

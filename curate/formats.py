@@ -28,6 +28,12 @@ STYLES: Final[tuple[str, ...]] = get_args(Style)
 PROMPTED: Final = ("messages", "prompt-completion", "sharegpt", "alpaca")
 """Styles that need a prompt."""
 
+NAMES: Final = (
+    *("messages", "prompt", "completion", "conversations", "instruction", "input", "output", "system", "history"),
+    *("problem", "tokens", "passed", "difficulty", "source"),
+)
+"""Columns that rows of these styles may have."""
+
 _TURN: Final = pl.Struct({"role": pl.String(), "content": pl.String()})
 _FROM: Final = {"system": "system", "user": "human", "assistant": "gpt"}
 _PAIRS: Final = r"^(system )?(user assistant )*user $"

@@ -43,7 +43,12 @@ RANKS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
 
 ASSISTANT: Final = ("assistant", "gpt", "model", "bot", "chatgpt")
 ROLES: Final = {"human": "user", **dict.fromkeys(ASSISTANT, "assistant")}
-GATHERED: Final = "__traces"
+GATHERED: Final = "\0traces"
+ROW: Final = "\0row"
+ITEM: Final = "\0item"
+BAD: Final = "\0bad"
+SIZE: Final = "\0size"
+"""Columns of our own beside the source's: no column of a file begins with NUL."""
 TURN_REASONING: Final = ("reasoning_content", "reasoning", "thinking")
 PART_TEXT: Final = ("text", "value", "content", "thinking", "reasoning")
 SPAN: Final = "\x1f"
@@ -280,6 +285,8 @@ def _alone(expr: pl.Expr) -> bool:
         own = expr.meta.is_row_separable() or expr.meta.is_literal()
     except pl.exceptions.ColumnNotFoundError:
         own = True
+    except pl.exceptions.PolarsError:
+        return False
     return own and all(_alone(part) for part in expr.meta.pop())
 
 
@@ -404,9 +411,9 @@ def traces(batch: pl.DataFrame, layout: Layout) -> pl.DataFrame:
         (list of role and content, where the source has turns), and the raw ``problem``, ``passed``, ``finish``, ``difficulty``,
         ``tokens``, ``aliases``, ``group`` where the layout has them.
     """
-    one = _explode(batch.with_row_index("__row"), layout)
+    one = _explode(batch.with_row_index(ROW), layout)
     roles = layout.roles
-    out = one.select(row="__row", item="__item", bad="__bad")
+    out = one.select(row=ROW, item=ITEM, bad=BAD)
     values = {
         k: _evaluate(one, r, k)
         for k, r in roles.items()
@@ -420,22 +427,40 @@ def traces(batch: pl.DataFrame, layout: Layout) -> pl.DataFrame:
     if layout.lists:
         out = out.with_columns(trace=pl.when(~pl.col("bad")).then("trace"))
     if "where" in roles:
-        out = out.filter(_evaluate(one, roles["where"], "where").cast(pl.Boolean).fill_null(False))
+        holds = _evaluate(one, roles["where"], "where")
+        if holds.dtype not in (pl.Boolean(), pl.Null()):
+            raise CurateError(f"--where {roles['where'].text!r} gives {holds.dtype}, not true or false. Compare it with something.")
+        out = out.filter(holds.cast(pl.Boolean).fill_null(False))
+    return out
+
+
+def crooked(rows: pl.DataFrame, layout: Layout, *, first: int) -> list[tuple[int, str]]:
+    """The first rows whose lists do not line up, with what is wrong: row within the batch, and the lengths in words."""
+    own, *others = layout.lists
+    sizes = rows.select(pl.col(c).list.len().alias(c) for c in (own, *others) if c in rows.columns).with_row_index(ROW)
+    out = []
+    for row in sizes.iter_rows(named=True):
+        n, odd = row.get(own), {c: row[c] for c in others if row[c] is not None and row[c] != row.get(own)}
+        if n and odd:
+            out.append((row[ROW], f"{own} has {n} items, " + ", ".join(f"{c} has {m}" for c, m in odd.items())))
+        if len(out) == first:
+            break
     return out
 
 
 def _explode(rows: pl.DataFrame, layout: Layout) -> pl.DataFrame:
     if not layout.lists:
-        return rows.with_columns(__item=pl.lit(0, dtype=pl.UInt32), __bad=pl.lit(False))
+        return rows.with_columns(pl.lit(0, dtype=pl.UInt32).alias(ITEM), pl.lit(False).alias(BAD))
     own, *others = layout.lists
     if layout.gathered:
         rows = rows.with_columns(pl.concat_list(layout.gathered).alias(GATHERED))
     types: dict[str, Any] = {**layout.schema, GATHERED: pl.List(pl.String())}
     n = pl.col(own).list.len().fill_null(0)
-    rows = rows.with_columns(__n=n)
-    fits = [pl.col(c).is_null() | (pl.col(c).list.len() == pl.col("__n")) for c in others]
-    rows = rows.with_columns(__bad=(~pl.all_horizontal(fits) if fits else pl.lit(False)) | (pl.col("__n") == 0))
-    size = pl.max_horizontal(pl.col("__n"), pl.lit(1, dtype=pl.UInt32))
+    rows = rows.with_columns(n.alias(SIZE))
+    fits = [pl.col(c).is_null() | (pl.col(c).list.len() == pl.col(SIZE)) for c in others]
+    crooked = ~pl.all_horizontal(fits) if fits else pl.lit(False)
+    rows = rows.with_columns((crooked | (pl.col(SIZE) == 0)).alias(BAD))
+    size = pl.max_horizontal(pl.col(SIZE), pl.lit(1, dtype=pl.UInt32))
 
     def aligned(c: str) -> pl.Expr:
         return (
@@ -445,8 +470,8 @@ def _explode(rows: pl.DataFrame, layout: Layout) -> pl.DataFrame:
             .alias(c)
         )
 
-    rows = rows.with_columns([aligned(c) for c in layout.lists], __item=pl.int_ranges(0, size, dtype=pl.UInt32))
-    rows = rows.drop("__n").explode([*layout.lists, "__item"])
+    rows = rows.with_columns(*(aligned(c) for c in layout.lists), pl.int_ranges(0, size, dtype=pl.UInt32).alias(ITEM))
+    rows = rows.drop(SIZE).explode([*layout.lists, ITEM])
     inner = types[own].inner
     if isinstance(inner, pl.Struct):
         free = [f.name for f in inner.fields if f.name not in rows.columns]

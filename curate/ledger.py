@@ -47,6 +47,7 @@ OPTIONAL: Final[dict[str, pl.DataType]] = {
     "tokens_high": pl.UInt32(),
     "reasoning_tokens": pl.UInt32(),
     "answer_tokens": pl.UInt32(),
+    "rule_tokens": pl.UInt32(),
     "digest": pl.String(),
     "flags": pl.UInt16(),
     "tests": pl.UInt32(),

@@ -10,13 +10,13 @@ import glob
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from curate import configs
-from curate.errors import CurateError
+from curate.errors import CurateError, UsageError
 from curate.sources import kind
 
 _MAGIC: Final = re.compile(r"[*?\[]")
@@ -38,6 +38,8 @@ def local(spec: str, *, split: str = "train") -> Place | None:
     Raises:
         CurateError: a folder with no data, a pattern that matches nothing, a split or config that is not there.
     """
+    if not spec.strip():
+        raise UsageError("An empty SOURCE names nothing. Name a file, a folder, a known data set or a Hub id.")
     path = Path(spec)
     if path.exists():
         return _folder(spec, path, split) if path.is_dir() else _file(spec, path)
@@ -114,14 +116,24 @@ def _manifest(path: Path) -> dict[str, Any] | None:
 def _saved(path: Path, split: str) -> tuple[Path, ...]:
     """Files of a folder that ``datasets`` saved with ``save_to_disk``, in its own order."""
     if (path / "dataset_dict.json").exists():
-        splits = json.loads((path / "dataset_dict.json").read_text())["splits"]
+        splits = _listed(path / "dataset_dict.json", lambda said: [str(s) for s in said["splits"]])
         if split not in splits:
             raise CurateError(f"{path} has no split {split}. Splits: {', '.join(splits)}. Name one with --split.")
         path = path / split
     if not (path / "state.json").exists():
         return ()
-    state = json.loads((path / "state.json").read_text())
-    return tuple(path / f["filename"] for f in state.get("_data_files", []))
+    files = [path / name for name in _listed(path / "state.json", lambda said: [str(f["filename"]) for f in said["_data_files"]])]
+    outside = next((f for f in files if not f.resolve().is_relative_to(path.resolve())), None)
+    if outside is not None:
+        raise CurateError(f"{path}/state.json names {outside.name} outside of the folder, which is not read.")
+    return tuple(files)
+
+
+def _listed(path: Path, pick: Callable[[Any], list[str]]) -> list[str]:
+    try:
+        return pick(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        raise CurateError(f"{path} cannot be read as `datasets` writes it. Save the data set again, or name its files.") from None
 
 
 def _walk(root: Path) -> list[str]:
@@ -136,6 +148,9 @@ def _walk(root: Path) -> list[str]:
         seen.add(real)
         names[:] = sorted(n for n in names if not n.startswith((".", "_")))
         found += [(Path(folder) / f).relative_to(root).as_posix() for f in files if not f.startswith((".", "_"))]
+    dead = next((f for f in found if not (root / f).exists()), None)
+    if dead is not None:
+        raise CurateError(f"{root / dead} is a link to nothing. Remove it, or name the files to read.")
     return sorted(found)
 
 

@@ -14,7 +14,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from curate import configs, engine, ledger, locate, presets, remote, sources
+from curate import configs, engine, ledger, locate, presets, remote, sources, tokens
 from curate.errors import CurateError, UsageError
 from curate.layout import Columns
 
@@ -48,6 +48,8 @@ class Request:
         given = [name for name, value in counts.items() if value]
         if len(given) > 1 or (self.estimate and self.columns.tokens):
             raise UsageError(f"{' and '.join([*given, '--estimate'][:2])} both say how to count. Use one.")
+        if self.estimate:
+            tokens.open_counter(estimate=self.estimate)  # a rule that is none is refused before any work
         if self.chat_template and not self.tokenizer:
             raise UsageError("--chat-template needs --tokenizer: a template is rendered and counted together.")
         if self.chat_template and self.count == "trace":

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from curate.plain import safe
+
 if TYPE_CHECKING:
     from curate.api import Reading
     from curate.opening import Request
 
 F = TypeVar("F", bound=Callable[..., Any])
 FILE: Final = click.Path(path_type=Path)
-POLICIES: Final = ("all", "first", "shortest", "longest", "random")
-STYLES: Final = ("auto", "source", "messages", "prompt-completion", "sharegpt", "alpaca")
 ROLES: Final = (
     "problem",
     "trace",
@@ -148,7 +148,7 @@ def request_of(o: dict[str, Any], *, details: bool = False) -> Request:
 
 
 def note_of(quiet: bool) -> Callable[[str], None]:
-    return (lambda text: None) if quiet else (lambda text: click.echo(text, err=True))
+    return (lambda text: None) if quiet else (lambda text: click.echo(safe(text), err=True))
 
 
 @contextmanager

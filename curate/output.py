@@ -29,6 +29,7 @@ from curate import formats, layout
 from curate.engine import Progress, Source, copy
 from curate.errors import CurateError
 from curate.ledger import Meta, to_bytes
+from curate.rows import conform, unify
 
 SHARD_BYTES: Final = 500 << 20
 """Arrow bytes of a shard, as ``datasets`` cuts them."""
@@ -141,6 +142,11 @@ class Shape:
         if self.style in formats.PROMPTED and not prompted:
             raise CurateError(f"--format {self.style} needs a prompt, and none is known. Name its column with --prompt.")
         for source in sources:
+            taken = [c for c in columns if self.style in formats.PROMPTED and c in formats.NAMES]
+            if taken:
+                raise CurateError(
+                    f"--columns {taken[0]}: the rows have a column of this name. Use --format source for the source's own."
+                )
             missing = [c for c in columns if c not in source.layout.schema]
             if missing:
                 raise CurateError(
@@ -151,8 +157,6 @@ class Shape:
         empty = [
             self.table(i, self.kept.clear().with_columns(at=pl.lit(0, dtype=pl.Int64)), _nothing(s)) for i, s in enumerate(sources)
         ]
-        from curate.rows import unify
-
         self.schema = unify([t.schema for t in empty], self.names)
 
     def needed(self, source: Source) -> list[str] | None:
@@ -309,8 +313,10 @@ class _Shards:
 
 
 def _typed(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The table with exactly this schema. Sliced records with a field of nulls cannot be cast, so equal types are left alone."""
-    return table if table.schema.equals(schema) else table.select(schema.names).cast(schema)
+    """The table with exactly this schema: what a source lacks is null, numbers are widened."""
+    if table.schema.equals(schema):
+        return table
+    return pa.Table.from_batches([conform(b, schema) for b in table.to_batches()], schema=schema)
 
 
 def _ledger(path: Path, marked: pl.DataFrame, meta: Meta) -> dict[str, Any]:

@@ -73,6 +73,6 @@ def table(rows: Sequence[Sequence[str]], *, left: int = 1, indent: str = "  ") -
     ]
 
 
-def wrap(text: str, *, indent: str = "") -> list[str]:
-    """Lines of at most ``WIDTH`` characters; ``indent`` before all but the first."""
-    return textwrap.wrap(text, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False) or [""]
+def wrap(text: str, *, indent: str = "", width: int = WIDTH) -> list[str]:
+    """Lines of at most ``width`` characters; ``indent`` before all but the first."""
+    return textwrap.wrap(text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False) or [""]

@@ -26,11 +26,21 @@ SAID = {
 }
 
 
-def yields(made: Yield, meta: Meta, *, groups: Mapping[str, Yield] | None = None, by: str | None = None, bars: bool = False) -> str:
+def yields(
+    made: Yield,
+    meta: Meta,
+    *,
+    groups: Mapping[str, Yield] | None = None,
+    by: str | None = None,
+    bars: bool = False,
+    beside: Mapping[str, Any] | None = None,
+) -> str:
     """The screen of ``curate yield``."""
+    beside = beside or {}
     if not made.facts["traces"]:
         return "\n".join([f"0 traces in {_rows(made.facts)}: there is nothing to count.", *_basis(made, meta)])
-    lines = [*_synthetic(meta), *_decision(made), *_ceiling(made, meta), ""]
+    altered = beside.get("render_altered", 0)
+    lines = [*_synthetic(meta), *_altered(altered, made.facts["traces"]), *_decision(made), *_ceiling(made, meta), ""]
     lines += _bounds(made, bars=bars)
     lines += _needed(made)
     if made.bounds and made.bounds[0].skew is not None:
@@ -41,8 +51,28 @@ def yields(made: Yield, meta: Meta, *, groups: Mapping[str, Yield] | None = None
             f"{by} = {safe(name)}: {n(group.with_passing)} problems with a passing trace, {n(group.facts['traces'])} traces",
         ]
         lines += _bounds(group, bars=bars)
+    lines += _old_rule(beside.get("old_rule"))
     lines += ["", *_funnel(made), *_basis(made, meta)]
     return "\n".join(lines)
+
+
+def _altered(altered: int, traces: int) -> list[str]:
+    if not altered:
+        return []
+    text = (
+        f"STOP  This chat template drops or changes a part of {n(altered)} of {n(traces)} traces: a trainer would see what is "
+        "counted here, not the whole traces. Use --chat-template FILE with a training version (TRL and open-r1 publish such), "
+        "or count the trace alone with --count trace."
+    )
+    return [*wrap(text, indent="      "), ""]
+
+
+def _old_rule(rows: Sequence[Mapping[str, Any]] | None) -> list[str]:
+    if not rows:
+        return []
+    head = ["max tokens", "kept by the old rule", "of them over the bound", "dropped though they fit"]
+    cells = [[n(r["max_tokens"]), n(r["kept"]), n(r["over"]), n(r["lost"])] for r in rows]
+    return ["", "The old rule beside the exact count, in traces:", *table_of([head, *cells], left=0)]
 
 
 def _rows(facts: Mapping[str, Any]) -> str:
@@ -326,65 +356,131 @@ def selection(facts: Mapping[str, Any], written: Any, meta: Meta, rules: Rules) 
     return "\n".join(lines)
 
 
-def inspection(facts: Mapping[str, Any], meta: Meta) -> str:
+def inspection(facts: Mapping[str, Any], meta: Meta, *, spec: str) -> str:
     """The screen of ``curate inspect``: what is wrong first, then what it is."""
     lines = [*_synthetic(meta), *_warnings(facts, meta), ""]
+    for label, text in _described(facts, meta):
+        lines += [("  " + label.ljust(13) if i == 0 else " " * 15) + line for i, line in enumerate(wrap(text, width=85))]
+    lines += ["", *wrap("Tokens: " + counted_by(meta)), *_counted_out(meta)]
+    steps = [f"curate yield {spec}", f"curate inspect {spec} --show 3"]
+    if facts["passing"]["basis"] in ("none", "proxy") and any(s.get("tests") for s in meta.sources):
+        steps.insert(1, f"curate verify {spec} -o verdicts.parquet")
+    return "\n".join([*lines, "", *(("Next  " if i == 0 else "      ") + step for i, step in enumerate(steps))])
+
+
+def _described(facts: Mapping[str, Any], meta: Meta) -> list[tuple[str, str]]:
     t, s, d = facts["tokens"], facts["structure"], facts["difficulty"]
     per = facts["traces_per_problem"]
     shown = ", ".join(f"{k} in {n(v)}" for k, v in list(per.items())[:6]) + (", ..." if len(per) > 6 else "")
+    whole = facts["traces"] - facts["unfinished"] - facts["bad_rows"]
+    thinking = facts["traces"] - facts["without_thinking"] - facts["bad_rows"]
     rows = [
-        ["traces", f"{n(facts['traces'])} in {_rows(facts)}"],
-        ["problems", f"{n(facts['problems'])}; traces per problem: {shown or '-'}"],
-        [
-            "finished",
-            f"{n(facts['traces'] - facts['unfinished'] - facts['bad_rows'])}; {n(facts['unfinished'])} cut off or unfinished",
-        ],
-        [
+        ("traces", f"{n(facts['traces'])} in {_rows(facts)}"),
+        ("problems", f"{n(facts['problems'])}; traces per problem: {shown or '-'}"),
+        ("finished", f"{n(whole)}; {n(facts['unfinished'])} cut off or unfinished"),
+        (
             "reasoning",
-            f"{n(facts['traces'] - facts['without_thinking'])} think; {n(s['complete'])} closed with an answer; {n(s['opening_missing'])} without an opening mark; {n(s['malformed'])} malformed",
-        ],
-        ["control text", plural(s["control_text"], "trace") + " with chat control tokens in the text"],
-        ["passing", passing_by(facts["passing"], unverified=facts["passing"]["basis"] == "none")],
-        ["difficulty", f"{n(d['rated'])} traces rated, {n(d['unrated'])} unrated"],
-        ["length", f"half {n(t['p50'])} / 90 % {n(t['p90'])} / 99 % {n(t['p99'])} / longest {n(t['max'])} tokens"],
+            f"{n(thinking)} think; {n(s['complete'])} closed with an answer behind it; {n(s['opening_missing'])} without an "
+            f"opening mark; {n(s['malformed'])} malformed; {n(s['control_text'])} with chat control tokens in the text",
+        ),
+        ("passing", passing_by(facts["passing"], unverified=facts["passing"]["basis"] == "none")),
+        ("difficulty", f"{n(d['rated'])} traces rated, {n(d['unrated'])} unrated" if d["rated"] else "none"),
+        ("length", f"half {n(t['p50'])} / 90 % {n(t['p90'])} / 99 % {n(t['p99'])} / longest {n(t['max'])} tokens"),
     ]
     parts = {k: v for k, v in facts["lengths"].items() if v and v["p50"] is not None}
     if parts:
-        rows.append(["  of it", ", ".join(f"{k} {n(v['p50'])}" for k, v in parts.items()) + " (medians)"])
+        rows.append(("  of it", ", ".join(f"{k} {n(v['p50'])}" for k, v in parts.items()) + " (medians)"))
+    own = next((s for s in meta.sources if s.get("own_tokens")), None)
+    if own:
+        rows.append(
+            ("own count", f"{safe(own['own_tokens'])} ({safe(own.get('own_tokens_by', 'by the publisher'))}); --tokens uses it")
+        )
+    rows += _looked(facts)
     for source in meta.sources:
         rows.append(
-            ["columns", safe(source["name"]) + ": " + ", ".join(f"{safe(k)} = {safe(v)}" for k, v in source["mapping"].items())]
+            ("columns", safe(source["name"]) + ": " + ", ".join(f"{safe(k)} = {safe(v)}" for k, v in source["mapping"].items()))
         )
-        if source.get("licence"):
-            rows.append(["licence", safe(source["licence"])])
-    for label, text in rows:
-        lines += [("  " + label.ljust(14) + line) if i == 0 else "  " + " " * 14 + line for i, line in enumerate(wrap(text))]
-    lines += ["", *wrap("Tokens: " + counted_by(meta)), *_counted_out(meta)]
-    spec = " ".join(safe(s.get("spec", s["name"])) for s in meta.sources)
-    lines += ["", f"Next: curate yield {spec}"]
-    return "\n".join(lines)
+        known = [safe(x) for x in (source.get("licence"), source.get("revision") and f"revision {source['revision'][:12]}") if x]
+        rows += [("licence", ", ".join(known))] if known else []
+    return rows
+
+
+def _looked(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What was found by looking into the text."""
+    rows = []
+    sample = facts.get("sample")
+    if sample:
+        of = "all" if sample["looked_at"] >= sample["of"] else "a random sample of"
+        exact = facts["duplicates"]
+        rows.append(
+            ("copies", f"{n(exact)} exact of all; {n(sample['near_copies'])} near copies among {of} {n(sample['looked_at'])}")
+        )
+        rows.append(
+            ("loops", f"{n(sample['loops'])} of {of} {n(sample['looked_at'])} end in a loop: the same 8 words over and over")
+        )
+    if facts.get("overlap"):
+        o = facts["overlap"]
+        rows.append(
+            (
+                "overlap",
+                f"{n(o['sharing'])} of {n(o['problems'])} problems share {o['n']} words in a row with the benchmark; {n(o['most'])} hold most of an item",
+            )
+        )
+    return rows
 
 
 def _warnings(facts: Mapping[str, Any], meta: Meta) -> list[str]:
-    out: list[str] = []
-    altered = facts["structure"]["render_altered"]
-    if altered:
-        out += wrap(
-            f"STOP  This chat template drops or alters the reasoning of {n(altered)} of {n(facts['traces'])} traces: you would train on something else. "
-            "Use --chat-template FILE with a training version, or --count trace.",
-            indent="      ",
-        )
+    """What is wrong, worst first; the template before everything, since nothing else matters when it deletes the reasoning."""
+    out = _altered(facts["structure"]["render_altered"], facts["traces"])
+    template = facts.get("template")
+    if template and not template["keeps_reasoning"]:
+        out = wrap(f"STOP  {template['sentence']} {template['remedy'] or ''}", indent="      ")
+        out += wrap(f"A trainer would see: {safe(template['sees'])}", indent="      ")
+    elif template:
+        out.append(f"OK    {template['sentence']}")
+    notes = []
     if facts["traces"] and set(facts["traces_per_problem"]) == {"1"}:
-        out.append("NOTE  One trace per problem: shortest is first.")
+        notes.append("One trace per problem: shortest is first.")
+    ids = facts.get("ids")
+    if ids and ids["suspect"]:
+        notes.insert(
+            0, f"The id numbers rows: {n(ids['ids'])} ids for {n(ids['prompts'])} prompts. Group by the prompt: --problem prompt."
+        )
+    siblings = list(dict.fromkeys(x for s in meta.sources for x in s.get("siblings", ())))
+    if siblings and notes:
+        notes.append(f"More traces of the same problems: {', '.join(siblings)}.")
     if facts["passing"]["basis"] == "none":
-        out.append("NOTE  Nobody has checked which traces pass.")
+        notes.append("Nobody has checked which traces pass.")
     if facts["traces"] and facts["unfinished"] * 20 > facts["traces"]:
-        out.append(f"NOTE  {percent(facts['unfinished'], facts['traces'])} of the traces are cut off or unfinished.")
+        notes.append(f"{percent(facts['unfinished'], facts['traces'])} of the traces are cut off or unfinished.")
+    order = facts.get("order")
+    if order and order["misleading"]:
+        notes.append(
+            f"The file is in an order: its first {order['head']} traces have a median of {n(order['head_median'])} tokens, all have "
+            f"{n(order['median'])}. Use --sample, not the head."
+        )
+    quotes = facts.get("quotes")
+    if quotes:
+        notes.append(
+            f"These traces were made from prompts that held the {quotes['hint']}: {n(quotes['quoting'])} of {n(quotes['looked_at'])} looked at quote it."
+        )
     if facts["bad_rows"]:
-        out.append(f"NOTE  {plural(facts['bad_rows'], 'row')} without text, with lists that do not line up, or not readable.")
+        notes.append(f"{plural(facts['bad_rows'], 'row')} without text, with lists that do not line up, or not readable.")
     if facts["rows_without_problem"]:
-        out.append(f"NOTE  {plural(facts['rows_without_problem'], 'row')} without a problem id.")
+        notes.append(f"{plural(facts['rows_without_problem'], 'row')} without a problem id.")
+    out += [line for note in notes for line in wrap("NOTE  " + note, indent="      ")]
     return out or ["Nothing wrong was found."]
+
+
+def trace(fact: Mapping[str, Any], prompt: str, text: str) -> str:
+    """One trace to read: what is known of it, its prompt, and all of its text."""
+    verdict = {True: "passed", False: "failed", None: "not checked"}[fact["passed"]]
+    ended = "finished" if fact["finished"] else "cut off or unfinished"
+    head = (
+        f"problem {safe(fact['problem'])}, row {fact['row']}, item {fact['item']}: {n(fact['tokens'])} tokens, {verdict}, {ended}"
+    )
+    body = "\n".join(safe(line) for line in f"{prompt}\n{'-' * 40}\n{text}".replace("\r\n", "\n").split("\n"))
+    return f"{'=' * 100}\n{head}\n{'=' * 100}\n{body}\n\n"
 
 
 def judged(facts: Mapping[str, Any], table: pl.DataFrame, sources: Sequence[str]) -> str:

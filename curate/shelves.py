@@ -13,11 +13,11 @@ from typing import Final
 import polars as pl
 
 from curate import cache
-from curate.engine import Source
+from curate.engine import Source, Tally
 from curate.opening import Request
 from curate.tokens import Counter
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Raised when the facts of a trace are decided differently, so that older parts are not believed."""
 
 
@@ -31,21 +31,21 @@ class Shelf:
         """Whether a part of this source lies in the cache."""
         return self.load(source) is not None
 
-    def load(self, source: Source) -> tuple[pl.DataFrame, dict[str, int]] | None:
+    def load(self, source: Source) -> tuple[pl.DataFrame, Tally] | None:
         key = self._keys[id(source)]
         found = cache.lookup_with_meta(key) if key is not None else None
         if found is None:
             return None
         try:
-            finishes = json.loads(found[1])
-        except ValueError:
+            said = json.loads(found[1])
+            return found[0], Tally(cut=said["cut"], crooked=tuple(said["crooked"]))
+        except (ValueError, KeyError, TypeError):
             return None
-        return found[0], finishes
 
-    def save(self, source: Source, frame: pl.DataFrame, finishes: dict[str, int]) -> None:
+    def save(self, source: Source, frame: pl.DataFrame, tally: Tally) -> None:
         key = self._keys[id(source)]
         if key is not None:
-            cache.store(key, frame, meta=json.dumps(finishes, sort_keys=True))
+            cache.store(key, frame, meta=json.dumps({"cut": dict(tally.cut), "crooked": tally.crooked}, sort_keys=True))
 
 
 def _key(source: Source, counter: Counter, request: Request) -> str | None:

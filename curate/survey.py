@@ -34,6 +34,13 @@ def facts(ledger: pl.DataFrame, meta: Meta, rules: Rules) -> dict[str, Any]:
     return {**yields.facts(ledger, meta, rules), "structure": counts.row(0, named=True), "lengths": lengths}
 
 
+def altered(ledger: pl.DataFrame) -> int:
+    """Traces whose reasoning the chat template dropped or changed."""
+    if "flags" not in ledger.columns:
+        return 0
+    return int((ledger["flags"].fill_null(0) & thinking.RENDER > 0).sum())
+
+
 PARTS = {"prompt": "prompt_tokens", "reasoning": "reasoning_tokens", "answer": "answer_tokens"}
 
 
