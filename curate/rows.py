@@ -427,9 +427,9 @@ def plain(dtype: pa.DataType) -> pa.DataType:
 
 
 def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """A batch with exactly this schema: columns in order, missing ones null, types widened."""
+    """A batch with exactly this schema: columns in order, missing ones null, types widened, no metadata (it may be any bytes)."""
     if batch.schema.equals(schema):
-        return batch
+        return pa.RecordBatch.from_arrays(batch.columns, schema=schema)
     out = []
     for f in schema:
         at = batch.schema.get_field_index(f.name)
