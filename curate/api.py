@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -37,7 +38,7 @@ from curate import (
     yields,
 )
 from curate.engine import Source
-from curate.errors import CurateError
+from curate.errors import CurateError, UsageError, near
 from curate.layout import Columns
 from curate.ledger import Meta
 from curate.opening import Request
@@ -60,6 +61,35 @@ class Reading:
     name: str = "source"
     aside: engine.Keep | None = None
     counter: tokens.Counter | None = None
+
+
+def read(*sources: str | Path | pl.DataFrame, note: Note = _silent, **options: Any) -> Reading:
+    """Fill the ledger of some sources: ``curate yield`` without its screen.
+
+    Args:
+        sources: what the command line takes (a path, a pattern, a known name, a Hub id, a ledger file), or frames of rows.
+        options: fields of ``Request`` (``tokenizer``, ``estimate``, ``count``, ``sample``, ``difficulty_from``, ...) and of
+            ``layout.Columns`` (``problem``, ``trace``, ``passed``, ``difficulty``, ``where``, ...).
+
+    Returns:
+        The ledger (one row per trace, see ``ledger.SCHEMA``) with what its rows cannot say.
+
+    Raises:
+        CurateError: a source cannot be read; the sentence says what to do.
+        UsageError: options that contradict each other, or an option that there is not.
+
+    >>> rows = pl.DataFrame({"id": ["A", "A"], "generation": ["<think>so</think> 4", "<think>so, so</think> 4"], "passed": [True, True]})
+    >>> read(rows, estimate="chars/3.6", use_cache=False).ledger.select("problem", "tokens", "passed").rows()
+    [('A', 5, True), ('A', 6, True)]
+    """
+    names = {f for f in Columns.__dataclass_fields__ if f != "tokens"} | {"tokens"}
+    columns = Columns(**{k: options.pop(k) for k in list(options) if k in names})
+    unknown = next((k for k in options if k not in Request.__dataclass_fields__), None)
+    if unknown:
+        raise UsageError(f"There is no option {unknown}.{near(unknown, [*names, *Request.__dataclass_fields__])}")
+    frames = {f"frame-{i}": s for i, s in enumerate(sources) if isinstance(s, pl.DataFrame)}
+    specs = tuple(f"frame-{i}" if isinstance(s, pl.DataFrame) else str(s) for i, s in enumerate(sources))
+    return fill(Request(sources=specs, columns=columns, frames=frames, **options), note=note)
 
 
 def fill(
@@ -121,10 +151,10 @@ def fill(
 def _tell_bad(frame: pl.DataFrame, meta: Meta, note: Note) -> None:
     """Lines that were left out and rows that cannot be used, by name: the first few of each."""
     for source in meta.sources:
-        for line in source["bad_lines"][:5]:
-            note(f"left out: {line}")
-        if len(source["bad_lines"]) > 5:
-            note(f"left out: {len(source['bad_lines']) - 5:,} more lines of {source['name']}")
+        bad = source["bad_lines"]
+        if bad:
+            numbers = ", ".join(re.findall(r" line (\d+): ", " ".join(bad[:20]))) + (", ..." if len(bad) > 20 else "")
+            note(f"{source['name']}: {len(bad):,} lines left out ({numbers}); the first: {bad[0]}")
         for text in source["crooked"]:
             note(f"{source['name']}: {text}; the row is left out (bad_row)")
 
@@ -301,9 +331,10 @@ def select(
         _whole(marked)
         counts = selection.summary(marked)
         options = options_of(request, rules, shape)
-        made = yields.yield_table(
-            reading.ledger, reading.meta, bounds=[rules.max_tokens] if rules.max_tokens else None, rules=rules
-        )
+        made = yields.yield_table(reading.ledger, reading.meta, rules=rules)
+        if rules.max_tokens:
+            bounds = sorted({rules.max_tokens, *(b.max_tokens for b in made.bounds if b.max_tokens)})
+            made = yields.yield_table(reading.ledger, reading.meta, bounds=bounds, rules=rules)
         manifest = {
             "format": 1,
             "curate": version("trace-curate"),
@@ -383,6 +414,14 @@ def kept_texts(out: Path, source: str) -> Iterator[str]:
         yield from (t or "" for t in mine["trace"])
 
 
+def trainer_line(done: Selected, rules: Rules) -> str | None:
+    """The line of TRL's configuration that takes these rows at their bound; None without a bound, or for rows it does not read."""
+    style = str(done.written.manifest["format_of_rows"])
+    if rules.max_tokens is None or style not in ("messages", "prompt-completion"):
+        return None
+    return trainers.line("trl", style=style, max_length=rules.max_tokens, out=done.facts["out"])
+
+
 def proof(out: Path, trainer: str, max_length: int) -> dict[str, Any]:
     """Whether a trainer takes every row of an output uncut, by its own rule."""
     return asdict(trainers.check(out, trainer, max_length=max_length))
@@ -390,7 +429,11 @@ def proof(out: Path, trainer: str, max_length: int) -> dict[str, Any]:
 
 def options_of(request: Request, rules: Rules, shape: Shape) -> dict[str, Any]:
     """Every option that shapes a selection, for the manifest: ``select --like`` reads them back."""
-    asked = {k: v for k, v in asdict(request).items() if k not in ("sources", "columns", "use_cache", "details", "skip_bad_rows")}
+    asked = {
+        k: v
+        for k, v in asdict(replace(request, frames={})).items()
+        if k not in ("sources", "columns", "use_cache", "details", "skip_bad_rows", "frames")
+    }
     asked |= request.columns.named()
     asked |= {"policy": rules.policy, "passing": rules.passing, "thinking": rules.thinking, "max_tokens": rules.max_tokens}
     asked |= {

@@ -40,11 +40,20 @@ def theme(colours: Mapping[str, str] = NAMED, *, font: str = "system-ui, sans-se
             "gridColor": colours["grid"],
             "domainColor": colours["grey"],
             "tickColor": colours["grey"],
-            "labelLimit": 150,
+            "labelLimit": 190,
             "labelOverlap": True,
             "titlePadding": 8,
         },
-        "legend": {**text, "orient": "top", "title": None, "symbolType": "square", "labelLimit": 260, "columns": 0, "offset": 4},
+        "legend": {
+            **text,
+            "orient": "top",
+            "title": None,
+            "symbolType": "square",
+            "symbolOpacity": 1,
+            "labelLimit": 300,
+            "columns": 0,
+            "offset": 4,
+        },
         "text": {"color": colours["ink"], "fontSize": 11},
     }
 
@@ -55,12 +64,17 @@ def _base(layer: Sequence[Spec], *, height: int | Spec, describe: str, **more: A
         "description": describe,
         "width": "container",
         "height": height,
-        "autosize": {"type": "fit-x", "contains": "padding"},
         "datasets": {"rows": [], "bound": []},
         "data": {"name": "rows"},
         "layer": list(layer),
         **more,
     }
+
+
+def sized(spec: Spec, rows: int) -> Spec:
+    """The height of a chart with one line a row, in pixels: Vega-Lite cannot fit a width where the height is a step."""
+    height = spec["height"]
+    return spec | {"height": height["step"] * max(1, rows)} if isinstance(height, dict) else spec
 
 
 def _log(field: str, title: str = "longest trace allowed, tokens") -> Spec:
@@ -72,9 +86,11 @@ def _log(field: str, title: str = "longest trace allowed, tokens") -> Spec:
     }
 
 
-def _share(field: str, title: str | None, **scale: Any) -> Spec:
+def _share(field: str, title: str | None, *, whole: bool = True) -> Spec:
+    """A share on an axis from 0 to 100 %, or to what is there."""
     axis = {"title": title, "format": ".0%", "tickCount": 5}
-    return {"field": field, "type": "quantitative", "axis": axis, "scale": {"domain": [0, 1], "clamp": True, **scale}}
+    scale: Spec = {"domain": [0, 1], "clamp": True} if whole else {"zero": True, "nice": True}
+    return {"field": field, "type": "quantitative", "axis": axis, "scale": scale}
 
 
 def _tips(fields: Sequence[tuple[str, str, str]]) -> list[Spec]:
@@ -89,12 +105,12 @@ def _tips(fields: Sequence[tuple[str, str, str]]) -> list[Spec]:
     ]
 
 
-def _rule(colours: Mapping[str, str], *, axis: str = "x") -> Spec:
-    """The slider's bound."""
+def _rule(colours: Mapping[str, str], x: Spec) -> Spec:
+    """The slider's bound, on the axis of ``x``."""
     return {
         "data": {"name": "bound"},
         "mark": {"type": "rule", "strokeWidth": 1.5, "strokeDash": [5, 3], "color": colours["ink"], "aria": False},
-        "encoding": {axis: {"field": "bound", "type": "quantitative"}},
+        "encoding": {"x": x | {"field": "bound"}},
     }
 
 
@@ -136,7 +152,7 @@ def curve(
             "encoding": {"x": _log("bound"), "y": _share(field, None), "color": colour},
         })  # fmt: skip
     layers += _marks(marks, colours)
-    layers.append(_rule(colours))
+    layers.append(_rule(colours, _log("bound")))
     layers.append({
         "params": [{"name": "hover", "select": {"type": "point", "fields": ["bound"], "nearest": True, "on": "pointerover", "clear": "pointerout"}}],
         "mark": {"type": "rule", "color": colours["soft"]},
@@ -189,14 +205,18 @@ def histogram(tips: Sequence[tuple[str, str, str]], *, describe: str, colours: M
 
     both = {"calculate": "datum.finished + datum.unfinished", "as": "both"}
     zero = {"calculate": "0", "as": "zero"}
-    layers = [bars("finished", "zero", "finished"), bars("both", "finished", "cut off or unfinished"), _rule(colours)]
+    layers = [
+        bars("finished", "zero", "finished"),
+        bars("both", "finished", "cut off or unfinished"),
+        _rule(colours, _log("bound", "tokens of a trace")),
+    ]
     return _base(layers, height=220, describe=describe, transform=[both, zero])
 
 
 def spreads(tips: Sequence[tuple[str, str, str]], *, describe: str, colours: Mapping[str, str] = NAMED) -> Spec:
     """Lengths by band: fields ``label``, ``p10`` to ``p90``; a line for four fifths of the traces, a bar for half, a tick."""
     y = _label("label")
-    title = "tokens of a finished trace: half lie in the bar, 80 % on the line"
+    title = "tokens (bar: half, line: 80 %)"
 
     def reach(low: str, high: str, mark: Spec) -> Spec:
         return {"mark": mark, "encoding": {"y": y, "x": _log(low, title), "x2": {"field": high}, "tooltip": _tips(tips)}}
@@ -205,7 +225,7 @@ def spreads(tips: Sequence[tuple[str, str, str]], *, describe: str, colours: Map
         reach("p10", "p90", {"type": "rule", "strokeWidth": 1.5, "color": colours["blue"]}),
         reach("p25", "p75", {"type": "bar", "height": {"band": 0.55}, "color": colours["blue"], "opacity": 0.55}),
         {"mark": {"type": "tick", "thickness": 3, "bandSize": 18, "color": colours["ink"]}, "encoding": {"y": y, "x": _log("p50", title), "tooltip": _tips(tips)}},
-        _rule(colours),
+        _rule(colours, _log("bound", title)),
     ]  # fmt: skip
     return _base(layers, height={"step": 30}, describe=describe)
 
@@ -261,10 +281,7 @@ def pairs(
     """Two shares a row as points joined by a line: (field, name, colour) twice. ``whole``: the axis goes to 100 %."""
     scale = _colour([(name, colour) for _, name, colour in series], colours)
     (first, *_), (second, *_) = series
-    width: Spec = {} if whole else {"domain": [0], "nice": True, "clamp": False}
-    if not whole:
-        width = {"zero": True, "domain": {"unionWith": [0]}, "nice": True, "clamp": False}
-    x = {"x": _share(first, axis, **width)}
+    x = {"x": _share(first, axis, whole=whole)}
     layers: list[Spec] = [
         {
             "mark": {"type": "rule", "strokeWidth": 3, "color": colours["faint"], "aria": False},
@@ -276,7 +293,7 @@ def pairs(
             "mark": {"type": "point", "filled": True, "size": 110, "opacity": 1, "shape": shape},
             "encoding": {
                 "y": _label(label),
-                "x": _share(field, axis, **width),
+                "x": _share(field, axis, whole=whole),
                 "color": {"datum": name, "type": "nominal", "scale": scale},
                 "tooltip": _tips(tips),
             },
@@ -322,11 +339,11 @@ def cards(tips: Sequence[tuple[str, str, str]], *, describe: str, colours: Mappi
     y, title = _label("label"), "tokens of the longest trace"
 
     def to(field: str) -> Spec:
-        return {"field": field, "type": "quantitative", "axis": {"title": title, "format": ",", "tickCount": 5}}
+        return {"field": field, "type": "quantitative", "axis": {"title": title, "format": ",.0f", "tickCount": 4}}
 
     layers = [
         {"mark": {"type": "rule", "strokeWidth": 2, "color": colours["grey"]}, "encoding": {"y": y, "x": to("safe"), "x2": {"field": "may"}, "tooltip": _tips(tips)}},
         {"mark": {"type": "bar", "height": {"band": 0.6}, "color": colours["green"]}, "encoding": {"y": y, "x": to("safe"), "tooltip": _tips(tips)}},
-        _rule(colours),
+        _rule(colours, to("bound")),
     ]  # fmt: skip
     return _base(layers, height={"step": 30}, describe=describe)

@@ -227,7 +227,11 @@ def select(ctx: click.Context, /, **o: Any) -> None:
     last.remember(request.sources)
     for text in done.written.notes:
         note_of(o["quiet"])(text)
-    show(o["as_json"] and repo is None, done.facts, lambda: render.selection(done.facts, done.written, done.meta, rules))
+    show(
+        o["as_json"] and repo is None,
+        done.facts,
+        lambda: render.selection(done.facts, done.written, done.meta, rules, trainer=api.trainer_line(done, rules)),
+    )
     if not done.facts["kept"]:
         click.echo(f"Warning: nothing was kept, 0 of {done.facts['traces']:,} traces; the files have zero rows.", err=True)
     if repo is not None:

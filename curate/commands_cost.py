@@ -83,7 +83,7 @@ def padding(**o: Any) -> None:
     cost = costs.Cost(linear=linear, quadratic=quadratic, name=shape.name)
     reading = reading_of(request_of(o), o["quiet"])
     audit = costs.audit(costs.lengths_of(reading.ledger), cost=cost, **options)
-    how = render.counted_by(reading.meta)
+    how = render.counted_by(reading.meta).rstrip(".")
     show(o["as_json"], audit.json(), lambda: render_cost.padding(audit, lengths=how).rstrip())
 
 

@@ -5,7 +5,7 @@ A path that exists is a path; then a known name; then a Hub id. What a preset sa
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -42,6 +42,8 @@ class Request:
     seed: int = 0
     use_cache: bool = True
     details: bool = False
+    frames: Mapping[str, pl.DataFrame] = field(default_factory=dict)
+    """Frames in memory by the name that ``sources`` gives them."""
 
     def __post_init__(self) -> None:
         counts = {"--tokenizer": self.tokenizer, "--tokens": self.columns.tokens}
@@ -78,6 +80,9 @@ def open_one(spec: str, request: Request, *, note: Note) -> Opened:
     Raises:
         CurateError: nothing of that name is here or known, or it cannot be read; the sentence says what to do.
     """
+    if spec in request.frames:
+        table = sources.of_frame(spec, request.frames[spec])
+        return Opened(name=spec, source=engine.open_source(table, request.columns, labels=request.labels, facts={"spec": spec}))
     place = locate.local(spec, split=request.split)
     if place is not None:
         return _local(spec, place, request, note)

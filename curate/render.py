@@ -327,8 +327,8 @@ def counted(facts: Mapping[str, Any], meta: Meta, out: Path) -> str:
     return "\n".join(lines)
 
 
-def selection(facts: Mapping[str, Any], written: Any, meta: Meta, rules: Rules) -> str:
-    """The screen of ``curate select``."""
+def selection(facts: Mapping[str, Any], written: Any, meta: Meta, rules: Rules, *, trainer: str | None = None) -> str:
+    """The screen of ``curate select``; ``trainer`` is a trainer's one line of configuration for these rows."""
     out, kept, bound = facts["out"], facts["kept"], rules.max_tokens
     one = ", one passing trace each" if rules.policy != "all" else ""
     lines = wrap(
@@ -351,8 +351,10 @@ def selection(facts: Mapping[str, Any], written: Any, meta: Meta, rules: Rules) 
             f"messages rewritten in {plural(written.rewritten, 'row')}: the source's own held another trace than the chosen one."
         )
     lines += wrap("Tokens: " + counted_by(meta))
-    lines += wrap(f"Test memory first with the longest rows: {out}/longest.parquet")
-    lines += wrap(f'Next: load_dataset("{out}") | curate yield {out} | curate push {out} ORG/NAME')
+    if trainer:
+        lines.append(f"TRL: {trainer}   (`curate check {out} --trainer trl --max-length {bound}` proves that it cuts no row)")
+    lines.append(f"Test memory first with the longest rows: {out}/longest.parquet")
+    lines += [f'Next  load_dataset("{out}")', f"      curate yield {out}", f"      curate push {out} ORG/NAME"]
     return "\n".join(lines)
 
 
@@ -525,12 +527,15 @@ def kept(facts: Mapping[str, Any]) -> str:
 
 def checked(facts: Mapping[str, Any], out: Path) -> str:
     """The screen of ``curate check``."""
-    lines = [f"{out} is {'sound' if facts['ok'] else 'not sound'}.", ""]
+    sound = all(c["ok"] for c in facts["checks"])
+    lines = [f"{out} is {'sound' if sound else 'not sound'}.", ""]
     for c in facts["checks"]:
         lines += wrap(f"  {'ok ' if c['ok'] else 'NO '} {c['what']}" + (f": {c['fault']}" if c["fault"] else ""), indent="      ")
     proof = facts["trainer"]
     if proof:
-        said = "takes every row uncut" if proof["proved"] else f"would not take {n(proof['over'])} of {n(proof['rows'])} rows whole"
+        said = "takes every row whole" if proof["proved"] else "is not proved to take every row whole"
+        if proof["over"]:
+            said = f"would not take {n(proof['over'])} of {n(proof['rows'])} rows whole"
         lines += [
             "",
             *wrap(f"{proof['trainer']} at {n(proof['max_length'])} {said} (longest {n(proof['longest'])}). {proof['because']}"),

@@ -18,6 +18,7 @@ import numpy.typing as npt
 import polars as pl
 
 from curate import padding
+from curate.layout import SPAN
 from curate.ledger import REASONS, Meta
 from curate.memory import Fit
 from curate.problems import MISSING, NONE, SHIFT, Keys, Layout, Lengths, lay_out, ordered
@@ -166,7 +167,7 @@ def collect(
     shortest = np.sort(problems["shortest"].drop_nulls().to_numpy())
     lengths = np.sort(ledger["tokens"].drop_nulls().cast(pl.Int64).to_numpy())
     asked = bound or _opening(standard, shortest)
-    stops = _stops(shortest, lengths, [*standard, *([asked] if asked else []), *(n for f in fits for n in (f.safe, f.may))])
+    stops = _stops(shortest, lengths, [*standard, *(n for f in fits for n in (f.safe, f.may))], asked)
     made = yield_table(ledger, meta, bounds=stops, rules=rules)
     within = np.searchsorted(lengths, stops, side="right")
     totals = np.concatenate([[0], np.cumsum(lengths)])
@@ -207,17 +208,20 @@ def _opening(standard: Sequence[int], shortest: Lengths) -> int | None:
     return min(standard, key=lambda b: abs(int((shortest <= b).sum()) - half)) if standard else int(shortest[-1])
 
 
-def _stops(shortest: Lengths, lengths: Lengths, also: Sequence[int]) -> list[int]:
-    """Rising bounds: a geometric grid over the lengths, in steps of 64 tokens where these are finer than 3 %, and ``also``."""
+def _stops(shortest: Lengths, lengths: Lengths, also: Sequence[int], asked: int | None) -> list[int]:
+    """Rising bounds: a geometric grid over the lengths, in steps of 64 tokens where these are finer than 3 %, and ``also``.
+
+    The last keeps every trace; ``asked`` may lie beyond it.
+    """
     if not len(shortest):
         return []
     low, high = max(1, int(shortest[len(shortest) // 100])), max(1, int(lengths[-1]))
     grid = np.geomspace(low, high, STOPS) if high > low else np.array([high])
     step = 64 if low > 64 * 30 else 1
-    points = {int(-(-round(x) // step) * step) for x in grid.tolist()}
+    points = {int(-(-round(x) // step) * step) for x in grid.tolist()[:-1]}
+    named = {x for x in also if 0 < x < high} | ({asked} if asked else set())
     # Two stops nearer than 2 % tell the same; those that people train with stay.
-    kept = {x for x in points if all(abs(x - y) * 50 > y for y in also if y > 0)}
-    return sorted({*kept, *(x for x in also if 0 < x <= 2 * high)})
+    return sorted({x for x in points if x < high and all(abs(x - y) * 50 > y for y in named)} | named | {high})
 
 
 def _ends(stops: Sequence[int], meta: Meta) -> tuple[tuple[int, int], ...] | None:
@@ -381,6 +385,8 @@ def _groups(ledger: pl.DataFrame, meta: Meta, column: str, passes: pl.Expr, stop
         name=pl.col(column).cast(pl.String).fill_null("(none)"),
         tokens=pl.when(passes).then(pl.col("tokens").cast(pl.Int64)),
     )
+    if column == "group":  # several tags of a trace stand in one text
+        per = per.with_columns(pl.col("name").str.split(SPAN)).explode("name")
     found = per.group_by("name", "problem").agg(pl.col("tokens").min()).collect()
     sizes = found.group_by("name").len("n").sort(["n", "name"], descending=[True, False])
     names = sizes["name"].to_list()

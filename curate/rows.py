@@ -377,7 +377,6 @@ def unify(schemas: Sequence[pa.Schema], names: Sequence[str] = ()) -> pa.Schema:
 def _wider(a: pa.DataType, b: pa.DataType) -> pa.DataType:
     if a.equals(b):
         return a
-    a, b = (t.value_type if pa.types.is_dictionary(t) else t for t in (a, b))
     if _is_list(a) != _is_list(b) and not pa.types.is_null(a) and not pa.types.is_null(b):
         many, one = (a, b) if _is_list(a) else (b, a)
         if many.value_type.equals(one) or pa.types.is_null(many.value_type):
@@ -404,15 +403,14 @@ def _is_text(t: pa.DataType) -> bool:
 
 
 def plain(dtype: pa.DataType) -> pa.DataType:
-    """The type a column is read as: views as what they view, run lengths as their values, and what polars cannot hold as text."""
+    """The type a column is read as: views as what they view, run lengths and dictionaries as their values, and what polars cannot hold as text."""
     t = pa.types
     if isinstance(dtype, pa.BaseExtensionType):
         return plain(dtype.storage_type)
     if t.is_string_view(dtype) or t.is_binary_view(dtype):
         return pa.large_string() if t.is_string_view(dtype) else pa.large_binary()
     if t.is_run_end_encoded(dtype) or t.is_dictionary(dtype):
-        inner = plain(dtype.value_type)
-        return dtype if t.is_dictionary(dtype) and inner.equals(dtype.value_type) else inner
+        return plain(dtype.value_type)
     if t.is_struct(dtype):
         return pa.struct([pa.field(f.name, plain(f.type)) for f in dtype]) if dtype.num_fields else pa.null()
     if t.is_fixed_size_list(dtype):

@@ -71,7 +71,6 @@ class Run:
     output: bytes
     cpu: float
     wall: float
-    peak_mib: float
     started: bool
 
 
@@ -331,7 +330,6 @@ def _run(
             output=output,
             cpu=usage.ru_utime + usage.ru_stime,
             wall=time.perf_counter() - begun,
-            peak_mib=usage.ru_maxrss / 1024,
             started=bool(select.select([started], [], [], 0)[0] and os.read(started, 1)),
         )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -162,7 +162,7 @@ def _parquet(path: Path, skip_bad_rows: bool) -> Table:
     for g in range(meta.num_row_groups):
         n = meta.row_group(g).num_rows
         if n:
-            tasks.append(Task(str(path), at, n, _group_reader(path, g, at, n, meta.row_group(g).total_byte_size)))
+            tasks.append(Task(str(path), at, n, _group_reader(path, g, at, n, meta.row_group(g).total_byte_size, schema)))
         at += n
     if at != meta.num_rows:
         raise CurateError(f"{path} promises {meta.num_rows:,} rows in all and {at:,} in its row groups. Copy or download it again.")
@@ -182,8 +182,11 @@ def _why_parquet(path: Path) -> str:
     return "its footer cannot be read" if head == b"PAR1" else "it does not begin as one"
 
 
-def _group_reader(path: Path, group: int, first: int, n: int, size: int) -> Callable[[Sequence[str] | None], Iterator[Batch]]:
+def _group_reader(
+    path: Path, group: int, first: int, n: int, size: int, schema: pa.Schema
+) -> Callable[[Sequence[str] | None], Iterator[Batch]]:
     def read(columns: Sequence[str] | None) -> Iterator[Batch]:
+        want = schema if columns is None else pa.schema([schema.field(c) for c in columns])
         try:
             # pages are streamed: `pre_buffer` would hold the whole row group in memory
             with pq.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20) as file:
@@ -191,7 +194,7 @@ def _group_reader(path: Path, group: int, first: int, n: int, size: int) -> Call
                 batch = max(1, min(n, PIECE_ROWS, int(BATCH_BYTES * n / max(1, size))))
                 at = first
                 pieces = file.iter_batches(batch, row_groups=[group], columns=columns, use_threads=False)
-                for data in _gathered(_checked(path, pieces, first)):
+                for data in _gathered(rows.conform(p, want) for p in _checked(path, pieces, first)):
                     yield Batch(at, data)
                     at += data.num_rows
         except (pa.ArrowException, OSError) as e:
@@ -292,43 +295,107 @@ def _in_memory(path: Path, items: list[dict[str, Any]], schema: pa.Schema) -> Ta
 def _csv(path: Path, skip_bad_rows: bool) -> Table:
     del skip_bad_rows
     frame = rows.read_csv(path)
-    return _from_arrow(path, frame.to_arrow(compat_level=pl.CompatLevel.oldest()))
-
-
-def _from_arrow(path: Path, table: pa.Table) -> Table:
-    n = table.num_rows
-    size = max(1, min(n, int(n * BATCH_BYTES / max(1, table.nbytes))))
+    n, schema = frame.height, frame.clear().to_arrow(compat_level=pl.CompatLevel.oldest()).schema
+    size = max(1, min(n, int(n * BATCH_BYTES / max(1, int(frame.estimated_size())))))
 
     def reader(at: int) -> Callable[[Sequence[str] | None], Iterator[Batch]]:
         def read(columns: Sequence[str] | None) -> Iterator[Batch]:
-            part = table.slice(at, size)
-            part = part if columns is None else part.select(list(columns))
-            for data in _checked(path, iter(part.combine_chunks().to_batches()), at):
+            part = frame.slice(at, size)
+            part = part if columns is None else part.select(columns)
+            for data in part.to_arrow(compat_level=pl.CompatLevel.oldest()).combine_chunks().to_batches():
                 yield Batch(at, data)
 
         return read
 
-    schema = _plain(path, table.schema)
     tasks = tuple(Task(str(path), at, min(size, n - at), reader(at)) for at in range(0, n, size))
     return Table(name=path.name, files=(path,), schema=schema, rows=n, tasks=tasks)
 
 
 # --- Arrow ------------------------------------------------------------------------------------------------------------
 
+_END_OF_STREAM: Final = b"\xff\xff\xff\xff\0\0\0\0"
+
 
 def _arrow(path: Path, skip_bad_rows: bool) -> Table:
-    """Arrow files and streams (``save_to_disk`` writes streams), mapped into memory and cut into batches of rows."""
+    """Arrow files and streams (``save_to_disk`` writes streams), mapped into memory; one task a record batch.
+
+    Each batch is visited once for its number of rows: free where it is not compressed, and never more than one is unpacked.
+    """
     del skip_bad_rows
     try:
-        source = pa.memory_map(str(path))
-        try:
-            reader = pa.ipc.open_file(source)
-            batches = [reader.get_batch(i) for i in range(reader.num_record_batches)]
-            schema = reader.schema
-        except pa.ArrowInvalid:
-            stream = pa.ipc.open_stream(pa.memory_map(str(path)))
-            batches, schema = list(stream), stream.schema
-    except (pa.ArrowException, OSError):
+        with pa.memory_map(str(path)) as source:
+            whole = source.read(6) == b"ARROW1"
+            source.seek(0)
+            schema, places = _file_places(source) if whole else _stream_places(source)
+    except (pa.ArrowException, OSError) as e:
+        if isinstance(e, PermissionError | FileNotFoundError):
+            raise
         raise CurateError(f"{path} is not a whole Arrow file. Copy or download it again.") from None
-    table = _from_arrow(path, pa.Table.from_batches(batches, schema=schema))
-    return table
+    tasks, at = [], 0
+    for place, n in places:
+        if n:
+            tasks.append(Task(str(path), at, n, _record_reader(path, place, at, schema, whole)))
+        at += n
+    return Table(name=path.name, files=(path,), schema=_plain(path, schema), rows=at, tasks=tuple(tasks))
+
+
+def _file_places(source: pa.NativeFile) -> tuple[pa.Schema, list[tuple[int, int]]]:
+    reader = pa.ipc.open_file(source)
+    return reader.schema, [(i, reader.get_batch(i).num_rows) for i in range(reader.num_record_batches)]
+
+
+def _stream_places(source: pa.NativeFile) -> tuple[pa.Schema, list[tuple[int, int]]]:
+    """Byte offsets of the batches of a stream, and their rows; a stream with dictionaries has one place, its beginning."""
+    size = source.size()
+    source.seek(max(0, size - len(_END_OF_STREAM)))
+    if source.read() != _END_OF_STREAM:
+        raise pa.ArrowInvalid("the end of the stream is missing")
+    source.seek(0)
+    reader, places = pa.ipc.open_stream(source), []
+    while True:
+        at = source.tell()
+        try:
+            places.append((at, reader.read_next_batch().num_rows))
+        except StopIteration:
+            break
+    if any(pa.types.is_dictionary(t) for f in reader.schema for t in _types(f.type)):
+        places = [(0, sum(n for _, n in places))]
+    return reader.schema, places
+
+
+def _types(dtype: pa.DataType) -> Iterator[pa.DataType]:
+    yield dtype
+    for i in range(dtype.num_fields):
+        yield from _types(dtype.field(i).type)
+
+
+def _record_reader(
+    path: Path, place: int, first: int, schema: pa.Schema, whole: bool
+) -> Callable[[Sequence[str] | None], Iterator[Batch]]:
+    def batches(source: pa.NativeFile) -> Iterator[pa.RecordBatch]:
+        if whole:
+            yield pa.ipc.open_file(source).get_batch(place)
+        elif place == 0:
+            yield from pa.ipc.open_stream(source)
+        else:
+            source.seek(place)
+            yield pa.ipc.read_record_batch(pa.ipc.read_message(source), schema)
+
+    def pieces(columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+        with pa.memory_map(str(path)) as source:
+            for data in batches(source):
+                mine = data if columns is None else data.select(list(columns))
+                size = max(1, min(PIECE_ROWS, int(mine.num_rows * BATCH_BYTES / max(1, mine.nbytes))))
+                yield from (mine.slice(i, size) for i in range(0, mine.num_rows, size))
+
+    def read(columns: Sequence[str] | None) -> Iterator[Batch]:
+        want = _plain(path, schema if columns is None else pa.schema([schema.field(c) for c in columns]))
+        at = first
+        try:
+            for data in _gathered(rows.conform(p, want) for p in _checked(path, pieces(columns), first)):
+                yield Batch(at, data)
+                at += data.num_rows
+        except (pa.ArrowException, OSError) as e:
+            raise CurateError(f"{path} cannot be read from row {at} on: {str(e).splitlines()[0]}") from None
+
+    return read

@@ -58,11 +58,10 @@ def test_it_runs_a_program_on_its_input(box: Sandbox) -> None:
     assert (run.ended, run.status, run.output) == ("exit", 0, b"5\n")
 
 
-def test_it_measures_processor_time_and_memory(box: Sandbox) -> None:
-    program = b"import time\nx = bytearray(100 << 20)\nwhile time.process_time() < 0.5: pass"
+def test_it_measures_processor_time(box: Sandbox) -> None:
+    program = b"import time\nwhile time.process_time() < 0.5: pass"
     run = box.run(program, b"", limits=LIMITS)
     assert 0.5 <= run.cpu < 1.5
-    assert 100 < run.peak_mib < 256
 
 
 def test_exit_and_quit_exist_and_main_is_main(box: Sandbox) -> None:
