@@ -399,3 +399,8 @@ def _record_reader(
             raise CurateError(f"{path} cannot be read from row {at} on: {str(e).splitlines()[0]}") from None
 
     return read
+
+
+def of_frame(name: str, frame: pl.DataFrame) -> Table:
+    """A frame in memory as a table without files."""
+    return replace(_from_arrow(Path(name), frame.to_arrow(compat_level=pl.CompatLevel.oldest())), name=name, files=())

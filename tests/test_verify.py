@@ -369,7 +369,7 @@ def test_a_run_near_its_limit_is_done_again_alone(monkeypatch: pytest.MonkeyPatc
     spent = iter([0.9, 0.2])
 
     def run(self: Sandbox, program: bytes, stdin: bytes, *, limits: Limits, **_: Any) -> Run:
-        return Run(ended="exit", status=0, output=b"1", cpu=next(spent), wall=1.0, peak_mib=9.0, started=True)
+        return Run(ended="exit", status=0, output=b"1", cpu=next(spent), wall=1.0, started=True)
 
     monkeypatch.setattr(Sandbox, "run", run)
     fake = Sandbox(isolation="none", prefix=(), python="", packages="", filter=b"")
@@ -385,7 +385,7 @@ def test_only_what_is_near_the_limit_is_done_again(monkeypatch: pytest.MonkeyPat
     left = list(spent)
 
     def run(self: Sandbox, program: bytes, stdin: bytes, *, limits: Limits, **_: Any) -> Run:
-        return Run(ended="exit", status=0, output=b"1", cpu=left.pop(0), wall=1.0, peak_mib=9.0, started=True)
+        return Run(ended="exit", status=0, output=b"1", cpu=left.pop(0), wall=1.0, started=True)
 
     monkeypatch.setattr(Sandbox, "run", run)
     fake = Sandbox(isolation="none", prefix=(), python="", packages="", filter=b"")
