@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -403,4 +403,16 @@ def _record_reader(
 
 def of_frame(name: str, frame: pl.DataFrame) -> Table:
     """A frame in memory as a table without files."""
-    return replace(_from_arrow(Path(name), frame.to_arrow(compat_level=pl.CompatLevel.oldest())), name=name, files=())
+    whole = frame.to_arrow(compat_level=pl.CompatLevel.oldest())
+    size = max(1, int(whole.num_rows * BATCH_BYTES / max(1, whole.nbytes)))
+
+    def reader(at: int) -> Callable[[Sequence[str] | None], Iterator[Batch]]:
+        def read(columns: Sequence[str] | None) -> Iterator[Batch]:
+            part = whole.slice(at, size) if columns is None else whole.slice(at, size).select(list(columns))
+            yield Batch(at, part.combine_chunks().to_batches()[0])
+
+        return read
+
+    starts = range(0, whole.num_rows, size)
+    tasks = tuple(Task(name, at, min(size, whole.num_rows - at), reader(at)) for at in starts)
+    return Table(name=name, files=(), schema=whole.schema, rows=whole.num_rows, tasks=tasks)
