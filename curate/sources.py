@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -294,21 +294,24 @@ def _in_memory(path: Path, items: list[dict[str, Any]], schema: pa.Schema) -> Ta
 
 def _csv(path: Path, skip_bad_rows: bool) -> Table:
     del skip_bad_rows
-    frame = rows.read_csv(path)
-    n, schema = frame.height, frame.clear().to_arrow(compat_level=pl.CompatLevel.oldest()).schema
-    size = max(1, min(n, int(n * BATCH_BYTES / max(1, int(frame.estimated_size())))))
+    return replace(of_frame(path.name, rows.read_csv(path)), files=(path,))
+
+
+def of_frame(name: str, frame: pl.DataFrame) -> Table:
+    """A frame in memory as a table without files."""
+    whole = frame.to_arrow(compat_level=pl.CompatLevel.oldest())
+    size = max(1, int(whole.num_rows * BATCH_BYTES / max(1, whole.nbytes)))
 
     def reader(at: int) -> Callable[[Sequence[str] | None], Iterator[Batch]]:
         def read(columns: Sequence[str] | None) -> Iterator[Batch]:
-            part = frame.slice(at, size)
-            part = part if columns is None else part.select(columns)
-            for data in part.to_arrow(compat_level=pl.CompatLevel.oldest()).combine_chunks().to_batches():
-                yield Batch(at, data)
+            part = whole.slice(at, size) if columns is None else whole.slice(at, size).select(list(columns))
+            yield Batch(at, part.combine_chunks().to_batches()[0])
 
         return read
 
-    tasks = tuple(Task(str(path), at, min(size, n - at), reader(at)) for at in range(0, n, size))
-    return Table(name=path.name, files=(path,), schema=schema, rows=n, tasks=tasks)
+    starts = range(0, whole.num_rows, size)
+    tasks = tuple(Task(name, at, min(size, whole.num_rows - at), reader(at)) for at in starts)
+    return Table(name=name, files=(), schema=whole.schema, rows=whole.num_rows, tasks=tasks)
 
 
 # --- Arrow ------------------------------------------------------------------------------------------------------------
@@ -399,20 +402,3 @@ def _record_reader(
             raise CurateError(f"{path} cannot be read from row {at} on: {str(e).splitlines()[0]}") from None
 
     return read
-
-
-def of_frame(name: str, frame: pl.DataFrame) -> Table:
-    """A frame in memory as a table without files."""
-    whole = frame.to_arrow(compat_level=pl.CompatLevel.oldest())
-    size = max(1, int(whole.num_rows * BATCH_BYTES / max(1, whole.nbytes)))
-
-    def reader(at: int) -> Callable[[Sequence[str] | None], Iterator[Batch]]:
-        def read(columns: Sequence[str] | None) -> Iterator[Batch]:
-            part = whole.slice(at, size) if columns is None else whole.slice(at, size).select(list(columns))
-            yield Batch(at, part.combine_chunks().to_batches()[0])
-
-        return read
-
-    starts = range(0, whole.num_rows, size)
-    tasks = tuple(Task(name, at, min(size, whole.num_rows - at), reader(at)) for at in starts)
-    return Table(name=name, files=(), schema=whole.schema, rows=whole.num_rows, tasks=tasks)
