@@ -1,7 +1,7 @@
 """Where reasoning begins and ends: is a trace finished, does it think, is its structure sound.
 
-Regular expressions on whole columns: 10 GB/s a core for the two searches, anchored ones cost nothing. Only rows whose marks are
-out of the ordinary (several of a kind, or an opening one behind other text) are looked at a second time.
+One regular expression over whole columns finds the marks, at 10 GB/s a core; anchored ones cost nothing, and everything else is read off
+the few marks found.
 """
 
 from __future__ import annotations
@@ -94,27 +94,35 @@ def structure(trace: pl.Series, prompt: pl.Series | None = None) -> pl.DataFrame
     >>> structure(pl.Series(["<think>a</think>b", "<think>a", "a</think>b", "<think></think>b", "b"]))["finished"].to_list()
     [True, False, True, True, True]
     """
-    text = trace.rename("t").to_frame()
     t = pl.col("t")
-    facts = text.select(
-        opens=t.str.count_matches(OPEN),
-        closes=t.str.count_matches(CLOSE),
-        starts=t.str.contains(rf"^\s*{OPEN}"),
-        ends=t.str.contains(rf"{CLOSE}\s*\z"),
-        empty=t.str.contains(rf"^\s*(?:{OPEN})?\s*(?:{CLOSE}|\z)"),
-        blank=~t.str.contains(r"\S"),
+    facts = (
+        trace.rename("t")
+        .to_frame()
+        .select(
+            # one search of the text; what follows reads the few marks that it found
+            marks=t.str.extract_all(rf"{OPEN}|{CLOSE}").list.join(" "),
+            ends=t.str.contains(rf"{CLOSE}\s*\z"),
+            empty=t.str.contains(rf"^\s*(?:{OPEN})?\s*(?:{CLOSE}|\z)"),
+            blank=~t.str.contains(r"\S"),
+        )
     )
-    by_prompt = (
-        pl.Series("by_prompt", [False]).new_from_index(0, len(trace)) if prompt is None else opens(prompt).rename("by_prompt")
+    marks = pl.col("marks").str
+    facts = facts.select(
+        "ends",
+        "empty",
+        "blank",
+        opens=marks.count_matches(OPEN),
+        closes=marks.count_matches(CLOSE),
+        reopened=marks.contains(rf"{OPEN}\z"),
+        by_prompt=pl.lit(False) if prompt is None else opens(prompt),
     )
-    facts = facts.with_columns(by_prompt, reopened=_reopened(trace, facts))
     closed, opened = pl.col("closes") > 0, (pl.col("opens") > 0) | pl.col("by_prompt")
-    marks = closed | opened
+    marked = closed | opened
     answered = closed & ~pl.col("reopened") & ~pl.col("ends")
     malformed = (pl.col("opens") + pl.col("by_prompt").cast(pl.UInt32) > 1) | (pl.col("closes") > 1) | (closed & pl.col("reopened"))
     return facts.select(
-        finished=pl.when(marks).then(answered).otherwise(~pl.col("blank")).fill_null(False),
-        thinking=(marks & ~pl.col("empty")).fill_null(False),
+        finished=pl.when(marked).then(answered).otherwise(~pl.col("blank")).fill_null(False),
+        thinking=(marked & ~pl.col("empty")).fill_null(False),
         flags=(
             pl.when(closed & (pl.col("opens") == 0)).then(OPENING_MISSING).otherwise(0)
             + pl.when(malformed).then(MALFORMED).otherwise(0)
@@ -123,17 +131,6 @@ def structure(trace: pl.Series, prompt: pl.Series | None = None) -> pl.DataFrame
         .fill_null(0)
         .cast(pl.UInt16),
     )
-
-
-def _reopened(trace: pl.Series, facts: pl.DataFrame) -> pl.Series:
-    """Whether the last mark opens. Only rows that need it pay for a search of the last mark."""
-    plain = (pl.col("opens") == 0) | ((pl.col("opens") == 1) & pl.col("starts")) | (pl.col("closes") == 0)
-    odd = facts.select((~plain).fill_null(False).arg_true().alias("at"))["at"]
-    out = facts.select(((pl.col("opens") > 0) & (pl.col("closes") == 0)).fill_null(False).alias("reopened"))["reopened"]
-    if len(odd) == 0:
-        return out
-    last = trace.gather(odd).str.extract(rf"(?s)\A.*({OPEN}|{CLOSE})", 1)
-    return out.scatter(odd, last.str.contains(rf"\A{OPEN}").fill_null(False))
 
 
 def control_text(trace: pl.Series) -> pl.Series:
