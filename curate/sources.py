@@ -150,19 +150,23 @@ def _open_file(path: Path, *, skip_bad_rows: bool) -> Table | CurateError:
 
 
 def _parquet(path: Path, skip_bad_rows: bool) -> Table:
+    """One task a row group. Nothing here asks for the facts of a column: pyarrow 26 aborts the process where a footer lies in them."""
     del skip_bad_rows
     try:
         meta = pq.read_metadata(path)
-        schema = _plain(path, meta.schema.to_arrow_schema())
+        typed = meta.schema.to_arrow_schema()
+        schema = _plain(path, typed)
     except (pa.ArrowException, OSError) as e:
         if isinstance(e, PermissionError | FileNotFoundError):
             raise
         raise CurateError(f"{path} is not a whole Parquet file ({_why_parquet(path)}). Copy or download it again.") from None
     tasks, at = [], 0
+    most = PIECE_ROWS // 16 if _coded(typed) else PIECE_ROWS
     for g in range(meta.num_row_groups):
-        n = meta.row_group(g).num_rows
+        n, size = meta.row_group(g).num_rows, meta.row_group(g).total_byte_size
         if n:
-            tasks.append(Task(str(path), at, n, _group_reader(path, g, at, n, meta.row_group(g).total_byte_size, schema)))
+            piece = max(1, min(n, most, int(BATCH_BYTES * n / max(1, size))))
+            tasks.append(Task(str(path), at, n, _group_reader(path, g, at, n, piece, schema)))
         at += n
     if at != meta.num_rows:
         raise CurateError(f"{path} promises {meta.num_rows:,} rows in all and {at:,} in its row groups. Copy or download it again.")
@@ -183,17 +187,15 @@ def _why_parquet(path: Path) -> str:
 
 
 def _group_reader(
-    path: Path, group: int, first: int, n: int, size: int, schema: pa.Schema
+    path: Path, group: int, first: int, n: int, piece: int, schema: pa.Schema
 ) -> Callable[[Sequence[str] | None], Iterator[Batch]]:
     def read(columns: Sequence[str] | None) -> Iterator[Batch]:
         want = schema if columns is None else pa.schema([schema.field(c) for c in columns])
         try:
             # pages are streamed: `pre_buffer` would hold the whole row group in memory
             with pq.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20) as file:
-                # the sizes of single columns would be nearer, but pyarrow 26 aborts the process on some footers that lie about them
-                batch = max(1, min(n, PIECE_ROWS, int(BATCH_BYTES * n / max(1, size))))
                 at = first
-                pieces = file.iter_batches(batch, row_groups=[group], columns=columns, use_threads=False)
+                pieces = file.iter_batches(piece, row_groups=[group], columns=columns, use_threads=False)
                 for data in _gathered(rows.conform(p, want) for p in _checked(path, pieces, first)):
                     yield Batch(at, data)
                     at += data.num_rows
@@ -361,20 +363,27 @@ def _stream_places(source: pa.NativeFile) -> tuple[pa.Schema, list[tuple[int, in
             places.append((at, reader.read_next_batch().num_rows))
         except StopIteration:
             break
-    if any(pa.types.is_dictionary(t) for f in reader.schema for t in _types(f.type)):
+    if _coded(reader.schema):
         places = [(0, sum(n for _, n in places))]
     return reader.schema, places
 
 
-def _types(dtype: pa.DataType) -> Iterator[pa.DataType]:
-    yield dtype
-    for i in range(dtype.num_fields):
-        yield from _types(dtype.field(i).type)
+def _coded(schema: pa.Schema) -> bool:
+    """Whether a column, or a field of one, is stored as codes of a dictionary: small here, large when decoded."""
+
+    def types(dtype: pa.DataType) -> Iterator[pa.DataType]:
+        yield dtype
+        for i in range(dtype.num_fields):
+            yield from types(dtype.field(i).type)
+
+    return any(pa.types.is_dictionary(t) for f in schema for t in types(f.type))
 
 
 def _record_reader(
     path: Path, place: int, first: int, schema: pa.Schema, whole: bool
 ) -> Callable[[Sequence[str] | None], Iterator[Batch]]:
+    most = PIECE_ROWS // 16 if _coded(schema) else PIECE_ROWS
+
     def batches(source: pa.NativeFile) -> Iterator[pa.RecordBatch]:
         if whole:
             yield pa.ipc.open_file(source).get_batch(place)
@@ -388,7 +397,7 @@ def _record_reader(
         with pa.memory_map(str(path)) as source:
             for data in batches(source):
                 mine = data if columns is None else data.select(list(columns))
-                size = max(1, min(PIECE_ROWS, int(mine.num_rows * BATCH_BYTES / max(1, mine.nbytes))))
+                size = max(1, min(most, int(mine.num_rows * BATCH_BYTES / max(1, mine.nbytes))))
                 yield from (mine.slice(i, size) for i in range(0, mine.num_rows, size))
 
     def read(columns: Sequence[str] | None) -> Iterator[Batch]:
