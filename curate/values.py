@@ -52,6 +52,18 @@ def problem_id(raw: pl.Series) -> pl.Series:
     return _map_unique(text, text.str.len_bytes() > LONG_ID, short)
 
 
+def alias_ids(raw: pl.Series) -> pl.Series:
+    """A column of other ids of the same problem (one, or a list of them) as lists of ids, made as ``problem_id`` makes them.
+
+    >>> alias_ids(pl.Series([[7.0, None], None])).to_list()
+    [['7'], []]
+    """
+    many = raw if isinstance(raw.dtype, pl.List) else raw.to_frame("v").select(pl.concat_list("v"))["v"]
+    flat = pl.DataFrame({"at": pl.int_range(len(raw), eager=True), "v": many}).explode("v", empty_as_null=True)
+    flat = flat.with_columns(problem_id(flat["v"]).alias("v"))
+    return flat.group_by("at", maintain_order=True).agg(pl.col("v").drop_nulls())["v"].alias(raw.name)
+
+
 def _decoded(raw: bytes) -> str:
     try:
         return raw.decode()
