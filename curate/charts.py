@@ -8,6 +8,7 @@ who do not see red and green alike, and differ in lightness as well (Okabe and I
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -114,8 +115,19 @@ def _rule(colours: Mapping[str, str], x: Spec) -> Spec:
     }
 
 
+def ruled(layer: Spec) -> bool:
+    """Whether a layer is the slider's bound."""
+    return bool(layer.get("data") == {"name": "bound"})
+
+
 def _colour(names: Sequence[tuple[str, str]], colours: Mapping[str, str]) -> Spec:
     return {"domain": [name for name, _ in names], "range": [colours[colour] for _, colour in names]}
+
+
+def _series(name: str, scale: Spec) -> tuple[Spec, Spec]:
+    """A layer's name as a constant field, and its colour: what a legend is made of."""
+    named = {"transform": [{"calculate": json.dumps(name), "as": "series"}]}
+    return named, {"field": "series", "type": "nominal", "scale": scale}
 
 
 def curve(
@@ -137,32 +149,38 @@ def curve(
     scale = _colour([(name, colour) for _, name, colour in series], colours)
     layers: list[Spec] = []
     for field, name, _ in series:
-        colour = {"datum": name, "type": "nominal", "scale": scale}
+        named, colour = _series(name, scale)
         if band:
             layers.append({
+                **named,
                 "mark": {"type": "area", "opacity": 0.18, "aria": False},
                 "encoding": {"x": _log("bound"), "y": _share(f"{field}_low", None), "y2": {"field": f"{field}_high"}, "color": colour},
             })  # fmt: skip
         layers.append({
+            **named,
             "mark": {"type": "line", "strokeWidth": 2.5, "aria": False},
             "encoding": {"x": _log("bound"), "y": _share(field, None), "color": colour},
         })  # fmt: skip
         layers.append({
+            **named,
             "mark": {"type": "point", "size": 12, "filled": True, "opacity": 1, "aria": False},
             "encoding": {"x": _log("bound"), "y": _share(field, None), "color": colour},
         })  # fmt: skip
     layers += _marks(marks, colours)
     layers.append(_rule(colours, _log("bound")))
-    layers.append({
-        "params": [{"name": "hover", "select": {"type": "point", "fields": ["bound"], "nearest": True, "on": "pointerover", "clear": "pointerout"}}],
-        "mark": {"type": "rule", "color": colours["soft"]},
-        "encoding": {
-            "x": _log("bound"),
-            "opacity": {"condition": {"param": "hover", "empty": False, "value": 0.6}, "value": 0},
-            "tooltip": _tips(tips),
-        },
-    })  # fmt: skip
+    layers.append(_zones(tips))
     return _base(layers, height=height, describe=describe)
+
+
+def _zones(tips: Sequence[tuple[str, str, str]]) -> Spec:
+    """A clear strip around each point, half way to its neighbours: its numbers show wherever the pointer is above or below it."""
+    beside = [{"op": op, "field": "bound", "as": name} for op, name in (("lag", "before"), ("lead", "after"))]
+    edges = [{"calculate": f"sqrt(datum.bound * (datum.{name} || datum.bound))", "as": name} for name in ("before", "after")]
+    return {
+        "transform": [{"window": beside, "sort": [{"field": "bound"}]}, *edges],
+        "mark": {"type": "rect", "opacity": 0, "aria": False},
+        "encoding": {"x": _log("before"), "x2": {"field": "after"}, "tooltip": _tips(tips)},
+    }
 
 
 def _marks(marks: Sequence[tuple[str, float]], colours: Mapping[str, str]) -> list[Spec]:
@@ -187,6 +205,7 @@ def histogram(tips: Sequence[tuple[str, str, str]], *, describe: str, colours: M
 
     def bars(low: str, high: str, name: str) -> Spec:
         return {
+            **_series(name, scale)[0],
             "mark": {"type": "bar", "binSpacing": 1},
             "encoding": {
                 "x": x,
@@ -198,7 +217,7 @@ def histogram(tips: Sequence[tuple[str, str, str]], *, describe: str, colours: M
                     "axis": {"title": "traces", "tickCount": 5, "format": "~s"},
                 },
                 "y2": {"field": high},
-                "color": {"datum": name, "type": "nominal", "scale": scale},
+                "color": _series(name, scale)[1],
                 "tooltip": _tips(tips),
             },
         }
@@ -250,6 +269,7 @@ def nested(
     heights = (0.86, 0.6, 0.34)
     layers = [
         {
+            **_series(name, scale)[0],
             "mark": {"type": "bar", "height": {"band": heights[i]}},
             "encoding": {
                 "y": _label(label),
@@ -259,7 +279,7 @@ def nested(
                     "stack": None,
                     "axis": {"title": axis, "format": "~s", "tickCount": 6},
                 },
-                "color": {"datum": name, "type": "nominal", "scale": scale},
+                "color": _series(name, scale)[1],
                 "tooltip": _tips(tips),
             },
         }
@@ -290,11 +310,12 @@ def pairs(
     ]
     layers += [
         {
+            **_series(name, scale)[0],
             "mark": {"type": "point", "filled": True, "size": 110, "opacity": 1, "shape": shape},
             "encoding": {
                 "y": _label(label),
                 "x": _share(field, axis, whole=whole),
-                "color": {"datum": name, "type": "nominal", "scale": scale},
+                "color": _series(name, scale)[1],
                 "tooltip": _tips(tips),
             },
         }

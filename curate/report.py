@@ -115,13 +115,17 @@ def panels(data: Data) -> list[Panel]:
         report_choices.fits(data),
         report_choices.funnel(data),
     ]
-    return [_sized(panel) for panel in shown if panel is not None]
+    return [_drawn(panel, data) for panel in shown if panel is not None]
 
 
-def _sized(panel: Panel) -> Panel:
+def _drawn(panel: Panel, data: Data) -> Panel:
+    """The panel with its chart as high as its table is long, and without the slider's line where there is no slider."""
     if panel.chart is None:
         return panel
-    return replace(panel, chart=charts.sized(panel.chart, max(map(len, panel.tables))))
+    spec = charts.sized(panel.chart, max(map(len, panel.tables)))
+    if not data.stops:
+        spec = spec | {"layer": [layer for layer in spec["layer"] if not charts.ruled(layer)]}
+    return replace(panel, chart=spec)
 
 
 def _panel(panel: Panel) -> dict[str, Any]:
@@ -132,6 +136,7 @@ def _panel(panel: Panel) -> dict[str, Any]:
         "columns": panel.columns,
         "tables": panel.tables,
         "chart": panel.chart,
+        "ruled": panel.chart is not None and any(map(charts.ruled, panel.chart["layer"])),
         "note": f"{panel.note} {panel.legend}".strip(),
     }
 
@@ -241,7 +246,7 @@ def picture(yielded: Mapping[str, Any], *, bound: int | None = None, form: Liter
     spec = charts.curve(
         series, [], describe="Share of problems kept against the longest trace allowed", colours=colours, height=240
     )
-    spec["layer"] = [layer for layer in spec["layer"] if "params" not in layer]
+    del spec["layer"][-1]  # a picture has no pointer
     spec["datasets"] = {
         "rows": [{"bound": r["max_tokens"], **{f: r["problems"][f] / total for f, _, _ in series}} for r in rows],
         "bound": [{"bound": bound}] if bound else [],
@@ -291,7 +296,10 @@ def _caveats(data: Data) -> list[str]:
 def _facts(data: Data) -> list[list[str]]:
     """Term and text: how tokens were counted, what passing rests on, what was read, with which versions."""
     meta, made = data.meta, data.made
-    lines = [["Tokens", counted_by(meta)], ["Passing", passing_by(made.facts["passing"], unverified=made.unverified)]]
+    lines = [
+        ["Tokens", counted_by(meta) if meta.tokens else "the ledger does not say how they were counted."],
+        ["Passing", passing_by(made.facts["passing"], unverified=made.unverified)],
+    ]
     for t in made.thinking:
         if t.decision == "mixed":
             lines.append(["Thinking", f"{n(t.thinking)} of {n(t.traces)} traces of {t.name} think, so it is not required here."])

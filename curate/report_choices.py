@@ -313,6 +313,8 @@ def funnel(data: Data) -> Panel:
         ("problems", "problems lost", "n"),
     ]
     total, made = data.made.facts["traces"], data.made
+    if not total:
+        return nothing("funnel", "funnel", "No trace was read", "The source has no rows, or --where left none of them.")
     if not data.stops:
         order = [(k, v) for k, v in made.funnel.items() if v]
         said = {"failed": "failed", "unknown": "not checked", "passing": "passing"}

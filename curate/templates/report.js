@@ -64,7 +64,8 @@
         if (next === current) return;
         current = next;
         if (panel.tables.length > 1) result.view.data("rows", objects(panel, at(panel.tables, next)));
-        result.view.data("bound", [{ bound: data.stops[next] }]).runAsync();
+        if (panel.ruled) result.view.data("bound", [{ bound: data.stops[next] }]);
+        result.view.runAsync();
       });
     });
   }
