@@ -27,6 +27,9 @@ BATCH_BYTES: Final = 8 << 20
 PIECE_ROWS: Final = 1024
 """Rows unpacked at a time: a thousand long traces are 30 MB, and a thousand short rows cost no more than the call."""
 
+WHOLE_BYTES: Final = 64 << 20
+"""Row groups up to this size, as their footer has it, are read in one call."""
+
 DATA: Final = (".parquet", ".jsonl", ".ndjson", ".json", ".csv", ".arrow")
 PACKED: Final = (".gz", ".zst")
 LEDGER_KEY: Final = b"curate"
@@ -48,6 +51,17 @@ class Task:
     row: int
     rows: int
     read: Callable[[Sequence[str] | None], Iterator[Batch]]
+    whole: Callable[[Sequence[str]], pl.DataFrame | None] | None = None
+    """Reads some columns of all rows at once, where that is small and faster; None where it cannot, and ``read`` has to."""
+
+    def frames(self, columns: Sequence[str]) -> Iterator[tuple[int, pl.DataFrame]]:
+        """The rows as frames, each with the number of its first row."""
+        frame = self.whole(columns) if self.whole is not None else None
+        if frame is not None:
+            yield self.row, frame
+            return
+        for batch in self.read(columns):
+            yield batch.row, pl.DataFrame(pl.from_arrow(batch.data))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +113,7 @@ def open_table(name: str, files: Sequence[Path], *, skip_bad_rows: bool = False,
     tasks, at = [], 0
     for part in good:
         for task in part.tasks:
-            tasks.append(_shifted(task, at, schema))
+            tasks.append(_shifted(task, at, schema, part.schema))
         at += part.rows
     metadata = good[0].metadata if len(good) == 1 else None
     return Table(name=name, files=tuple(files), schema=schema, rows=at, tasks=tuple(tasks), bad_lines=bad, metadata=metadata)
@@ -121,7 +135,7 @@ def _plain(path: Path, schema: pa.Schema) -> pa.Schema:
     return pa.schema([pa.field(f.name, rows.plain(f.type)) for f in schema])
 
 
-def _shifted(task: Task, at: int, schema: pa.Schema) -> Task:
+def _shifted(task: Task, at: int, schema: pa.Schema, file: pa.Schema) -> Task:
     """The same stretch, numbered over the pool and with the pool's types."""
 
     def read(columns: Sequence[str] | None) -> Iterator[Batch]:
@@ -129,7 +143,12 @@ def _shifted(task: Task, at: int, schema: pa.Schema) -> Task:
         for batch in task.read(columns):
             yield Batch(batch.row + at, rows.conform(batch.data, want))
 
-    return Task(task.file, task.row + at, task.rows, read)
+    same = {f.name for f in file if schema.field(f.name).type.equals(f.type)}
+
+    def whole(columns: Sequence[str]) -> pl.DataFrame | None:
+        return task.whole(columns) if task.whole is not None and same.issuperset(columns) else None
+
+    return Task(task.file, task.row + at, task.rows, read, whole)
 
 
 def _open_file(path: Path, *, skip_bad_rows: bool) -> Table | CurateError:
@@ -166,7 +185,8 @@ def _parquet(path: Path, skip_bad_rows: bool) -> Table:
         n, size = meta.row_group(g).num_rows, meta.row_group(g).total_byte_size
         if n:
             piece = max(1, min(n, most, int(BATCH_BYTES * n / max(1, size))))
-            tasks.append(Task(str(path), at, n, _group_reader(path, g, at, n, piece, schema)))
+            whole = _group_frame(path, at, n, schema) if size <= WHOLE_BYTES else None
+            tasks.append(Task(str(path), at, n, _group_reader(path, g, at, n, piece, schema), whole))
         at += n
     if at != meta.num_rows:
         raise CurateError(f"{path} promises {meta.num_rows:,} rows in all and {at:,} in its row groups. Copy or download it again.")
@@ -193,7 +213,7 @@ def _group_reader(
         want = schema if columns is None else pa.schema([schema.field(c) for c in columns])
         try:
             # pages are streamed: `pre_buffer` would hold the whole row group in memory
-            with pq.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20) as file:
+            with pq.ParquetFile(path, pre_buffer=False, buffer_size=1 << 17) as file:
                 at = first
                 pieces = file.iter_batches(piece, row_groups=[group], columns=columns, use_threads=False)
                 for data in _gathered(rows.conform(p, want) for p in _checked(path, pieces, first)):
@@ -209,6 +229,31 @@ def _group_reader(
             )
 
     return read
+
+
+def _group_frame(path: Path, first: int, n: int, schema: pa.Schema) -> Callable[[Sequence[str]], pl.DataFrame | None]:
+    """A small row group in one call: polars decodes it with a fifth less work and half the memory of the pages one by one."""
+
+    def whole(columns: Sequence[str]) -> pl.DataFrame | None:
+        if not all(_simple(schema.field(c).type) for c in columns):
+            return None
+        try:
+            frame = pl.scan_parquet(path, glob=False).slice(first, n).select(columns).collect(engine="in-memory")
+        except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError):
+            return None  # the reader of pages knows what is wrong, and says it
+        return frame if frame.height == n else None
+
+    return whole
+
+
+def _simple(dtype: pa.DataType) -> bool:
+    """Types that polars and Arrow agree on to the letter."""
+    if pa.types.is_struct(dtype):
+        return all(_simple(f.type) for f in dtype)
+    if pa.types.is_list(dtype) or pa.types.is_large_list(dtype):
+        return _simple(dtype.value_type)
+    known = (pa.types.is_string, pa.types.is_large_string, pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean)
+    return any(is_it(dtype) for is_it in known) and not pa.types.is_float16(dtype)
 
 
 def _checked(path: Path, pieces: Iterator[pa.RecordBatch], row: int) -> Iterator[pa.RecordBatch]:
