@@ -27,6 +27,7 @@ from curate import layout, thinking, values
 from curate.errors import CurateError
 from curate.layout import Columns, Layout
 from curate.ledger import OPTIONAL, SCHEMA, Meta, check
+from curate.rows import conform
 from curate.skew import order_labels
 from curate.sources import Table, Task
 from curate.tokens import Counter
@@ -318,35 +319,38 @@ def _decided(
 ) -> Iterator[tuple[int, Part, pa.RecordBatch | None]]:
     """Parts of the ledger in the source's order, each with its number of rows and the rows to put aside."""
     columns = source.layout.columns
-    reading = (
-        None
-        if keep and keep.columns is None
-        else [*columns, *(c for c in (keep.columns or () if keep else ()) if c not in columns)]
-    )
+    reading = columns if keep is None else _kept_columns(source, keep)
+    schema = pa.schema([source.table.schema.field(c) for c in reading])
     tasks = source.table.tasks if chosen is None else tuple(t for t in source.table.tasks if _within(chosen, t))
 
     def work(task: Task) -> Iterator[tuple[int, Part, pa.RecordBatch | None]]:
-        for batch in task.read(reading):
-            data, numbers = batch.data, np.arange(batch.row, batch.row + batch.data.num_rows, dtype=np.uint64)
+        for row, frame in task.frames(reading):
+            numbers, rows = np.arange(row, row + frame.height, dtype=np.uint64), frame
             if chosen is not None:
-                lo, hi = np.searchsorted(chosen, [batch.row, batch.row + data.num_rows])
+                lo, hi = np.searchsorted(chosen, [row, row + frame.height])
                 numbers = chosen[lo:hi].astype(np.uint64)
-                data = data.take(pa.array(numbers - batch.row))
-            if data.num_rows == 0:
-                continue
-            part = decide(pl.DataFrame(pl.from_arrow(data.select(columns))), numbers, source, how)
-            yield data.num_rows, part, _candidates(part, data, int(numbers[0]), keep)
+                rows = frame[(numbers - np.uint64(row)).tolist()]
+            if rows.height:
+                part = decide(rows.select(columns), numbers, source, how)
+                yield rows.height, part, _candidates(part, rows, numbers, keep, schema)
 
     return streamed(work, tasks)
 
 
-def _candidates(part: Part, data: pa.RecordBatch, first: int, keep: Keep | None) -> pa.RecordBatch | None:
+def _candidates(part: Part, rows: pl.DataFrame, numbers: Numbers, keep: Keep | None, schema: pa.Schema) -> pa.RecordBatch | None:
     if keep is None:
         return None
-    rows = np.unique(part.ledger["row"].filter(keep.wanted(part.ledger)).to_numpy()).astype(np.uint64)
-    if len(rows) == 0:
+    wanted = np.unique(part.ledger["row"].filter(keep.wanted(part.ledger)).to_numpy()).astype(np.uint64)
+    if len(wanted) == 0:
         return None
-    return data.take(pa.array(rows - np.uint64(first))).append_column(ROW, pa.array(rows))
+    mine = rows[np.searchsorted(numbers, wanted).tolist()].to_arrow(compat_level=pl.CompatLevel.oldest()).combine_chunks()
+    return conform(mine.to_batches()[0], schema).append_column(ROW, pa.array(wanted))
+
+
+def _kept_columns(source: Source, keep: Keep) -> list[str]:
+    if keep.columns is None:
+        return list(source.table.schema.names)
+    return list(dict.fromkeys([*source.layout.columns, *keep.columns]))
 
 
 @contextlib.contextmanager
@@ -355,10 +359,9 @@ def _aside(source: Source, keep: Keep | None, number: int) -> Iterator[Callable[
     if keep is None:
         yield lambda batch: None
         return
-    names = source.table.schema.names if keep.columns is None else [*source.layout.columns, *keep.columns]
-    columns = [source.table.schema.field(c) for c in dict.fromkeys(names)]
+    columns = [source.table.schema.field(c) for c in _kept_columns(source, keep)]
     schema = pa.schema([*columns, pa.field(ROW, pa.uint64())])
-    options = pa.ipc.IpcWriteOptions(compression="lz4", unify_dictionaries=True)
+    options = pa.ipc.IpcWriteOptions(compression=None, unify_dictionaries=True)
     with pa.OSFile(str(keep.path(number)), "wb") as file, pa.ipc.new_stream(file, schema, options=options) as writer:
         yield lambda batch: writer.write_batch(batch.select(schema.names))
 
