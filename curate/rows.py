@@ -2,8 +2,8 @@
 
 Types are merged over all rows before any is converted: a column that is a number here and text there is text; one that is text here
 and a list of text there is a list; what has nothing in common is JSON text; a field that appears late is null before. Lines are parsed
-by orjson; what it refuses (NaN, integers beyond 64 bits) goes to the standard parser; what both refuse is a bad line, named by its
-number.
+by orjson; what it refuses (NaN) or rounds (integers beyond 64 bits) goes to the standard parser; what both refuse is a bad line, named
+by its number.
 """
 
 from __future__ import annotations
@@ -156,9 +156,20 @@ def parse_line(line: bytes, *, first: bool = False) -> dict[str, Any] | str | No
             return value.text
     if not isinstance(value, dict):
         return f"holds {_word(value)}, not an object with columns"
+    if any(isinstance(v, float) and abs(v) >= 2**63 for v in value.values()):
+        value = _exact(line, value)
     if line.count(b"[") + line.count(b"{") > MAX_NESTING and _deep(value):
         return TOO_DEEP
     return value
+
+
+def _exact(line: bytes, rounded: dict[str, Any]) -> dict[str, Any]:
+    """The same record with long integers as they stand: two ids must not become one by rounding."""
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return rounded
+    return value if isinstance(value, dict) else rounded
 
 
 TOO_DEEP: Final = f"is nested more than {MAX_NESTING} deep"
@@ -185,7 +196,7 @@ class _Fault:
 def _second_try(line: bytes, why: ValueError) -> Any:
     """What orjson refuses and the standard parser takes (NaN, Infinity, long integers), or what is wrong."""
     try:
-        text = line.decode()
+        text = line.decode().rstrip()
     except UnicodeDecodeError as e:
         lines = line[: e.start].split(b"\n")
         return _Fault(f"the byte 0x{line[e.start]:02X} at byte {len(lines[-1]) + 1} of the line is not UTF-8", len(lines) - 1)
