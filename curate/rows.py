@@ -156,20 +156,15 @@ def parse_line(line: bytes, *, first: bool = False) -> dict[str, Any] | str | No
             return value.text
     if not isinstance(value, dict):
         return f"holds {_word(value)}, not an object with columns"
-    if any(isinstance(v, float) and abs(v) >= 2**63 for v in value.values()):
-        value = _exact(line, value)
     if line.count(b"[") + line.count(b"{") > MAX_NESTING and _deep(value):
         return TOO_DEEP
-    return value
+    record: dict[str, Any] = json.loads(line) if _rounded(value) else value
+    return record
 
 
-def _exact(line: bytes, rounded: dict[str, Any]) -> dict[str, Any]:
-    """The same record with long integers as they stand: two ids must not become one by rounding."""
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError):
-        return rounded
-    return value if isinstance(value, dict) else rounded
+def _rounded(record: dict[str, Any]) -> bool:
+    """Whether orjson may have rounded a long integer: two ids must not become one by it."""
+    return any(isinstance(v, float) and abs(v) >= 2**63 for v in record.values())
 
 
 TOO_DEEP: Final = f"is nested more than {MAX_NESTING} deep"
@@ -196,7 +191,7 @@ class _Fault:
 def _second_try(line: bytes, why: ValueError) -> Any:
     """What orjson refuses and the standard parser takes (NaN, Infinity, long integers), or what is wrong."""
     try:
-        text = line.decode().rstrip()
+        text = line.decode().rstrip("\r\n")
     except UnicodeDecodeError as e:
         lines = line[: e.start].split(b"\n")
         return _Fault(f"the byte 0x{line[e.start]:02X} at byte {len(lines[-1]) + 1} of the line is not UTF-8", len(lines) - 1)
@@ -482,7 +477,8 @@ def read_json(path: Path) -> list[dict[str, Any]] | None:
     if isinstance(value, _Fault):
         place = f" line {value.line + 1}" if b"\n" in data.strip() else ""
         raise CurateError(f"{path}{place}: {value.text}. Mend it or write it again; a file cut short ends in the middle.")
-    return _records(path, value)
+    found = _records(path, value)
+    return _records(path, json.loads(data)) if any(map(_rounded, found)) else found
 
 
 def _is_lines(path: Path) -> bool:
