@@ -137,7 +137,6 @@ def decide(rows: pl.DataFrame, numbers: Numbers, source: Source, how: How) -> Pa
     """
     one = layout.traces(rows, source.layout)
     number = pl.Series("row", numbers.astype(np.uint32)) if len(numbers) == 0 or numbers[-1] < 2**32 else pl.Series("row", numbers)
-    first = int(numbers[0]) if len(numbers) else 0
     text, prompt = one["trace"], one["prompt"]
     shape = thinking.structure(text, prompt)
     by_itself = thinking.finish(one["finish"]) if "finish" in one.columns else None
@@ -155,7 +154,7 @@ def decide(rows: pl.DataFrame, numbers: Numbers, source: Source, how: How) -> Pa
             "row": number.gather(one["row"]),
             "item": one["item"],
             "problem": ident,
-            "passed": _verdict(one, source, first),
+            "passed": _verdict(one, source, number.gather(one["row"])),
             "finished": finished,
             "thinking": shape["thinking"],
         }
@@ -174,17 +173,17 @@ def decide(rows: pl.DataFrame, numbers: Numbers, source: Source, how: How) -> Pa
     if "group" in one.columns:
         part = part.with_columns(_group(one["group"]))
     if "aliases" in one.columns:
-        part = part.with_columns(one["aliases"].cast(pl.List(pl.String)).alias("aliases"))
+        part = part.with_columns(values.alias_ids(one["aliases"]).alias("aliases"))
     crooked = layout.crooked(rows, source.layout, first=CROOKED) if one["bad"].any() else []
     said = tuple(f"row {numbers[at]}{_named(part, at, one)}: {text}" for at, text in crooked)
     return Part(part, Tally(cut=_cut(one, by_itself), crooked=said))
 
 
-def _verdict(one: pl.DataFrame, source: Source, first: int) -> pl.Series:
+def _verdict(one: pl.DataFrame, source: Source, rows: pl.Series) -> pl.Series:
     if "passed" not in one.columns:
         return pl.Series("passed", [None], dtype=pl.Boolean).new_from_index(0, one.height)
     ref = source.layout.roles["passed"]
-    return values.verdict(one["passed"], first_row=first, where=source.name, column=ref.text)
+    return values.verdict(one["passed"], rows=rows, where=source.name, column=ref.text)
 
 
 def _difficulty(one: pl.DataFrame, source: Source) -> list[pl.Series]:
@@ -203,7 +202,7 @@ def _column_tokens(one: pl.DataFrame, source: Source) -> pl.DataFrame:
     missing = (counts.is_null() & has_text).sum()
     if missing:
         raise CurateError(
-            f"--tokens {text}: {missing} traces of {source.name} have no count there. Count them with --tokenizer instead."
+            f"--tokens {text}: {missing} traces of {source.name} without a count there. Count them with --tokenizer instead."
         )
     tokens = pl.DataFrame({"c": counts, "t": has_text}).select(pl.when("t").then("c"))["c"]
     return pl.DataFrame({"tokens": tokens, "prompt_tokens": pl.Series([0], dtype=pl.UInt32).new_from_index(0, len(tokens))})

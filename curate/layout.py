@@ -8,7 +8,6 @@ Texts move as views: nothing here copies a trace, except where reasoning and ans
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
@@ -535,7 +534,7 @@ def turns(messages: pl.Series, *, keep_question: bool = False) -> tuple[pl.Serie
     role, content = "role" if "role" in names else "from", "content" if "content" in names else "value"
     sizes = messages.list.len().fill_null(0)
     flat = messages.filter(sizes > 0).explode(empty_as_null=False)
-    who = flat.struct.field(role).cast(pl.String).str.strip_chars()
+    who = flat.struct.field(role).cast(pl.String).str.strip_chars().str.to_lowercase()
     said = flat.struct.field(content)
     said = said.cast(pl.String, strict=False) if not said.dtype.is_nested() else _parts(said)
     for name in TURN_REASONING:
@@ -552,7 +551,7 @@ def turns(messages: pl.Series, *, keep_question: bool = False) -> tuple[pl.Serie
             "content": said,
         }
     ).with_columns(at=pl.int_range(pl.len(), dtype=pl.UInt32).over("row"))
-    last = each.filter(pl.col("role").str.to_lowercase() == "assistant").group_by("row").agg(last=pl.col("at").max())
+    last = each.filter(pl.col("role") == "assistant").group_by("row").agg(last=pl.col("at").max())
     each = each.join(last, on="row", how="left", maintain_order="left")
     every = pl.DataFrame({"row": pl.int_range(len(messages), dtype=pl.UInt32, eager=True)})
     text = every.join(each.filter(pl.col("at") == pl.col("last")), on="row", how="left", maintain_order="left")["content"]
@@ -568,22 +567,12 @@ def _joined(context: pl.Series) -> pl.Series:
 
 
 def _parts(content: pl.Series) -> pl.Series:
-    """Typed parts as one text: reasoning parts become ``<think>``, other parts are joined by nothing. Rare, so row by row."""
+    """Typed parts as one text (see ``thinking.parts_text``). Rare, so row by row."""
 
     def text(parts: Any) -> str | None:
         if parts is None or isinstance(parts, str):
             return parts
-        items = parts if isinstance(parts, Iterable) and not isinstance(parts, dict) else [parts]
-        reasoning: list[str] = []
-        answer: list[str] = []
-        for part in items:
-            if isinstance(part, dict):
-                value = next((part[k] for k in PART_TEXT if isinstance(part.get(k), str)), "")
-                (reasoning if str(part.get("type")) in TURN_REASONING else answer).append(value)
-            elif isinstance(part, str):
-                answer.append(part)
-        body = "".join(answer)
-        return f"<think>\n{''.join(reasoning)}\n</think>\n\n{body}" if "".join(reasoning).strip() else body
+        return thinking.parts_text([parts] if isinstance(parts, dict) else list(parts))
 
     return pl.Series(content.name, [text(p) for p in content.to_list()], dtype=pl.String)
 

@@ -157,7 +157,7 @@ class Shape:
         empty = [
             self.table(i, self.kept.clear().with_columns(at=pl.lit(0, dtype=pl.Int64)), _nothing(s)) for i, s in enumerate(sources)
         ]
-        self.schema = unify([t.schema for t in empty], self.names)
+        self.schema = unify([t.schema for t in empty])
 
     def needed(self, source: Source) -> list[str] | None:
         """The source's columns that its output rows are made of; None is all."""

@@ -26,8 +26,8 @@ from curate.selection import Passing, Rules, allowed, body, mark, source_name, s
 from curate.skew import Shuffled, cut, name_bands, shuffled
 from curate.yields import Yield, labels_of, standard_bounds, yield_table
 
-STOPS: Final = 44
-"""Bounds between the shortest and the longest trace, beside those people train with: steps of about 8 %."""
+STOPS: Final = 36
+"""Bounds between the shortest and the longest trace, beside those people train with: steps of about 10 %."""
 
 PADDED: Final = 1000
 """Kept traces whose batches are laid out for each stop, evenly spaced over the lengths; the error of a share is about a percent."""
@@ -385,7 +385,7 @@ def _groups(ledger: pl.DataFrame, meta: Meta, column: str, passes: pl.Expr, stop
         name=pl.col(column).cast(pl.String).fill_null("(none)"),
         tokens=pl.when(passes).then(pl.col("tokens").cast(pl.Int64)),
     )
-    if column == "group":  # several tags of a trace stand in one text
+    if column == "group" and ledger["group"].str.contains(SPAN, literal=True).any():  # several tags of a trace in one text
         per = per.with_columns(pl.col("name").str.split(SPAN)).explode("name")
     found = per.group_by("name", "problem").agg(pl.col("tokens").min()).collect()
     sizes = found.group_by("name").len("n").sort(["n", "name"], descending=[True, False])
@@ -415,8 +415,8 @@ def _padding(kept: npt.NDArray[Any], stop: int) -> tuple[padding.Run, ...]:
 
 
 def _funnel(ledger: pl.DataFrame, meta: Meta, rules: Rules, made: Yield) -> tuple[tuple[Fate, ...], ...]:
-    """What ``selection.summary`` says after marking for the shortest at each stop, from one marking without a bound."""
-    free = replace(rules, policy="shortest", max_tokens=None, choose_first=False, high=False)
+    """What ``selection.summary`` says after marking for the shortest at each stop: reasons before the bound are the same at all."""
+    free = replace(rules, policy="all", max_tokens=None, choose_first=False, high=False)
     counts: dict[str, Any] = summary(mark(ledger, free, thinking_required(ledger, meta, free)))
     passing = made.facts["tokens_passing"]["counted"]
     fixed = [Fate(reason=r, traces=counts["dropped"][r], problems=counts["problems_lost"].get(r, 0)) for r in REASONS[:5]]

@@ -140,7 +140,8 @@ def _shifted(task: Task, at: int, schema: pa.Schema, file: pa.Schema) -> Task:
 
     def read(columns: Sequence[str] | None) -> Iterator[Batch]:
         want = schema if columns is None else pa.schema([schema.field(c) for c in columns])
-        for batch in task.read(columns):
+        have = None if columns is None else [c for c in columns if c in file.names] or file.names[:1]
+        for batch in task.read(have):
             yield Batch(batch.row + at, rows.conform(batch.data, want))
 
     same = {f.name for f in file if schema.field(f.name).type.equals(f.type)}
