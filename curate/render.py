@@ -345,17 +345,29 @@ def selection(facts: Mapping[str, Any], written: Any, meta: Meta, rules: Rules, 
             said = f"over {n(bound)}, dropped whole" if reason == "over_length" and bound else SAID[reason]
             rows.append([said, n(facts["dropped"][reason]), n(facts["problems_lost"].get(reason, 0))])
     rows.append(["total read", n(facts["traces"]), n(lost)])
-    lines += ["", *table_of(rows), ""]
+    lines += ["", *table_of(rows), "", *_easier(written.manifest["yield"], bound)]
     if written.rewritten:
         lines += wrap(
             f"messages rewritten in {plural(written.rewritten, 'row')}: the source's own held another trace than the chosen one."
         )
     lines += wrap("Tokens: " + counted_by(meta))
     if trainer:
-        lines.append(f"TRL: {trainer}   (`curate check {out} --trainer trl --max-length {bound}` proves that it cuts no row)")
+        lines.append(f"TRL: {trainer}   (curate check {out} --trainer trl --max-length {bound})")
     lines.append(f"Test memory first with the longest rows: {out}/longest.parquet")
     lines += [f'Next  load_dataset("{out}")', f"      curate yield {out}", f"      curate push {out} ORG/NAME"]
     return "\n".join(lines)
+
+
+def _easier(made: Mapping[str, Any], bound: int | None) -> list[str]:
+    """What the bound did to the difficulty of the set, where difficulty is known."""
+    skew = next((b["skew"] for b in made["bounds"] if b["max_tokens"] == bound), None)
+    if not skew or len(skew["bands"]) < 2 or skew["kept_median"] is None:
+        return []
+    share = skew["hard_share"]
+    return wrap(
+        f"Difficulty: median {skew['kept_median']:,g} of the kept problems, {skew['all_median']:,g} of all with a passing trace; the hardest "
+        f"({skew['bands'][-1]['label']}) are {percent(share['kept'])} of the set instead of {percent(share['with_passing'])}."
+    )
 
 
 def inspection(facts: Mapping[str, Any], meta: Meta, *, spec: str) -> str:
