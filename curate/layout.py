@@ -330,7 +330,8 @@ def _text_paths(path: str, dtype: pl.DataType) -> list[str]:
 
 
 def _find_rest(finder: _Finder, roles: dict[str, Ref]) -> None:
-    used = {c for r in roles.values() for c in r.roots}
+    # only a text is used up: a column may be the id and the prompt at once, a condition or a group takes nothing away
+    used = {c for k, r in roles.items() if k in ("trace", "messages", "reasoning", "system", "tokens") for c in r.roots}
     for role in ("problem", "prompt", "passed", "finish", "difficulty", "reasoning"):
         if role in roles or (role in ("prompt", "reasoning") and "messages" in roles):
             continue

@@ -50,8 +50,8 @@ class Shelf:
 
 def _key(source: Source, counter: Counter, request: Request) -> str | None:
     files = [cache.identity(f) for f in source.table.files]
-    if any(f is None for f in files):
-        return None
+    if not files or any(f is None for f in files):
+        return None  # a frame in memory has no identity
     layout = source.layout
     facts = [
         VERSION,
