@@ -9,42 +9,33 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import itertools
-import os
-import queue
-import threading
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from curate import layout, thinking, values
+from curate import layout, stretches, thinking, values
 from curate.errors import CurateError
 from curate.layout import Columns, Layout
 from curate.ledger import OPTIONAL, SCHEMA, Meta, check
 from curate.rows import conform
 from curate.skew import order_labels
 from curate.sources import Table, Task
+from curate.stretches import Stretch, cut
 from curate.tokens import Counter
 from curate.verdicts import digest
 
 PROBE_ROWS: Final = 100
 CROOKED: Final = 5
 """So many rows whose lists do not line up are named; the ledger counts all of them."""
-WORKERS: Final = max(1, min(4, os.cpu_count() or 1))
-AHEAD: Final = 2
 ROW: Final = "\0row"
-_END: Final = object()
 Progress = Callable[[int], object]
 Numbers = np.ndarray[Any, Any]
-
-_In = TypeVar("_In")
-_Out = TypeVar("_Out")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +51,8 @@ class Source:
     labels: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
+    stamps: Mapping[Path, tuple[int, int, int, int] | None] = field(default_factory=dict)
+    """Its files as they were when it was opened, see ``stamp``."""
 
     @property
     def name(self) -> str:
@@ -77,12 +70,13 @@ def open_source(table: Table, named: Columns, *, guess: bool = True, **known: An
     rated = found.roles.get("difficulty")
     rating = rated is not None and any(w in values.RATINGS for w in rated.text.replace(".", " ").split())
     basis = known.pop("basis", None) or ("verdict" if "passed" in found.roles else "none")
-    return Source(table=table, layout=found, rating=known.pop("rating", rating), basis=basis, **known)
+    stamps = {f: stamp(f) for f in table.files}
+    return Source(table=table, layout=found, rating=known.pop("rating", rating), basis=basis, stamps=stamps, **known)
 
 
 def schema_of(table: Table) -> pl.Schema:
     """The table's columns as polars has them."""
-    return pl.DataFrame(pl.from_arrow(table.schema.empty_table())).schema
+    return pl.DataFrame(pl.from_arrow(pa.Table.from_batches([], table.schema))).schema
 
 
 def _probe(table: Table) -> pl.DataFrame:
@@ -234,15 +228,52 @@ class Keep:
     """Source rows to put aside while the ledger is filled, so that a choice among them needs no second reading of the source.
 
     ``wanted`` marks the ledger rows of a batch that may be chosen; ``columns`` are the columns of the source rows to keep (None: all);
-    ``folder`` gets one Arrow file a source. Costs a third of what reading zstd Parquet again costs, and disk for the rows kept.
+    ``folder`` gets one Arrow file a stretch. Costs a third of what reading zstd Parquet again costs, and disk for the rows kept: where
+    less than ``ROOM`` is free, nothing is put aside.
     """
 
     folder: Path
     wanted: Callable[[pl.DataFrame], pl.Series]
     columns: Sequence[str] | None = None
 
-    def path(self, number: int) -> Path:
-        return self.folder / f"source-{number}.arrow"
+    def path(self, number: int, stretch: int) -> Path:
+        return self.folder / f"source-{number}-{stretch}.arrow"
+
+
+ROOM: Final = 4 << 30
+"""Free bytes that putting rows of a stretch aside asks for: a stretch unpacks to about a tenth of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A stretch with its part of the ledger (without ``source``) and what was counted beside it."""
+
+    stretch: Stretch
+    ledger: pl.DataFrame
+    tally: Tally
+
+
+class Shelf(Protocol):
+    """Keeps what was decided of a stretch: its part of the ledger and what was counted beside it."""
+
+    def load(self, source: Source, stretch: Stretch) -> tuple[pl.DataFrame, Tally] | None: ...
+    def save(self, source: Source, stretch: Stretch, frame: pl.DataFrame, tally: Tally) -> None: ...
+
+
+class Decider(Protocol):
+    """Decides stretches of the source of this number, in their order, wherever it likes."""
+
+    def __call__(
+        self,
+        number: int,
+        source: Source,
+        plan: Sequence[Stretch],
+        how: How,
+        *,
+        chosen: Numbers | None,
+        keep: Keep | None,
+        progress: Progress | None,
+    ) -> Iterator[Decided]: ...
 
 
 def fill(
@@ -257,6 +288,7 @@ def fill(
     keep: Keep | None = None,
     shelf: Shelf | None = None,
     progress: Progress | None = None,
+    decider: Decider | None = None,
 ) -> tuple[pl.DataFrame, Meta]:
     """The ledger of some sources, in the order (source, row, item), and what rows cannot say.
 
@@ -265,65 +297,67 @@ def fill(
         details, digests, old: see ``How``.
         sample: that many source rows of each source, drawn at random by ``seed``.
         keep: rows to put aside on the way.
-        shelf: where parts that were decided before are kept; with one of all sources no text is read and nothing put aside.
+        shelf: where parts that were decided before are kept; of their stretches no text is read and nothing put aside.
         progress: called with the number of rows done.
+        decider: decides on other machines; by default in threads of this process.
     """
     how = How(counter=counter, details=details, digests=digests, old=old)
     frames, described = [], []
     for i, source in enumerate(sources):
         chosen = _draw(source.table.rows, sample, seed)
-        found = shelf.load(source) if shelf is not None and keep is None else None
-        if found is None:
-            found = _filled(source, how, chosen=chosen, keep=keep, number=i, progress=progress)
-            if shelf is not None:
-                shelf.save(source, *found)
-        elif progress is not None:
-            progress(source.table.rows)
-        frame, tally = found
+        plan = cut(source.table)
+        parts = _parts(i, source, plan, how, chosen=chosen, keep=keep, shelf=shelf, progress=progress, decider=decider or decided)
+        frame = _concat([p.ledger for p in parts], source, how)
+        described.append(_described(source, frame, sum((p.tally for p in parts), Tally()), chosen))
         frames.append(frame.with_columns(source=pl.lit(i, dtype=pl.UInt16)))
-        described.append(_described(source, frame, tally, chosen))
     ledger = pl.concat(frames, how="diagonal_relaxed") if frames else pl.DataFrame(schema=SCHEMA)
     return settle(ledger, sources, described, counter)
 
 
-class Shelf(Protocol):
-    """Keeps what was decided of a source: the part of the ledger and what was counted beside it."""
-
-    def load(self, source: Source) -> tuple[pl.DataFrame, Tally] | None: ...
-    def save(self, source: Source, frame: pl.DataFrame, tally: Tally) -> None: ...
-
-
-def _filled(
+def _parts(
+    number: int,
     source: Source,
+    plan: Sequence[Stretch],
     how: How,
     *,
     chosen: Numbers | None,
     keep: Keep | None,
-    number: int,
+    shelf: Shelf | None,
     progress: Progress | None,
-) -> tuple[pl.DataFrame, Tally]:
-    parts = []
-    with _aside(source, keep, number) as put:
-        for rows, part, kept in _decided(source, how, chosen=chosen, keep=keep):
-            parts.append(part)
-            if kept is not None:
-                put(kept)
-            if progress is not None:
-                progress(rows)
-    return _concat([p.ledger for p in parts], source, how), sum((p.tally for p in parts), Tally())
+    decider: Decider,
+) -> list[Decided]:
+    """All stretches of a source: those on the shelf as they are, the others decided and put there one by one."""
+    known = {s.number: found for s in plan if shelf is not None and (found := shelf.load(source, s)) is not None}
+    parts = [Decided(s, *known[s.number]) for s in plan if s.number in known]
+    if progress is not None:
+        progress(sum(p.stretch.rows for p in parts))
+    missing = [s for s in plan if s.number not in known]
+    for part in decider(number, source, missing, how, chosen=chosen, keep=keep, progress=progress) if missing else ():
+        unchanged(source, part.stretch.files)
+        if shelf is not None:
+            shelf.save(source, part.stretch, part.ledger, part.tally)
+        parts.append(part)
+    return sorted(parts, key=lambda p: p.stretch.number)
 
 
-def _decided(
-    source: Source, how: How, *, chosen: Numbers | None, keep: Keep | None
-) -> Iterator[tuple[int, Part, pa.RecordBatch | None]]:
-    """Parts of the ledger in the source's order, each with its number of rows and the rows to put aside."""
+def decided(
+    number: int,
+    source: Source,
+    plan: Sequence[Stretch],
+    how: How,
+    *,
+    chosen: Numbers | None = None,
+    keep: Keep | None = None,
+    progress: Progress | None = None,
+) -> Iterator[Decided]:
+    """Decide stretches here, in several threads; see ``Decider``."""
     columns = source.layout.columns
     reading = columns if keep is None else _kept_columns(source, keep)
     schema = pa.schema([source.table.schema.field(c) for c in reading])
-    tasks = source.table.tasks if chosen is None else tuple(t for t in source.table.tasks if _within(chosen, t))
 
-    def work(task: Task) -> Iterator[tuple[int, Part, pa.RecordBatch | None]]:
-        for row, frame in task.frames(reading):
+    def work(item: tuple[int, tuple[Task, ...]]) -> Iterator[tuple[int, int, Part, pa.RecordBatch | None]]:
+        place, bundle = item
+        for row, frame in stretches.frames(bundle, reading):
             numbers, rows = np.arange(row, row + frame.height, dtype=np.uint64), frame
             if chosen is not None:
                 lo, hi = np.searchsorted(chosen, [row, row + frame.height])
@@ -331,9 +365,30 @@ def _decided(
                 rows = frame[(numbers - np.uint64(row)).tolist()]
             if rows.height:
                 part = decide(rows.select(columns), numbers, source, how)
-                yield rows.height, part, _candidates(part, rows, numbers, keep, schema)
+                yield place, rows.height, part, _candidates(part, rows, numbers, keep, schema)
 
-    return streamed(work, tasks)
+    def closed(place: int) -> Decided:
+        aside.close()
+        done = Decided(plan[place], _concat([p.ledger for p in parts], source, how), sum((p.tally for p in parts), Tally()))
+        parts.clear()
+        return done
+
+    items = [(i, b) for i, s in enumerate(plan) for b in s.bundles if chosen is None or any(_within(chosen, t) for t in b)]
+    parts: list[Part] = []
+    at = 0
+    with contextlib.closing(_Aside(source, keep, number)) as aside:
+        for place, rows, part, kept in stretches.streamed(work, items):
+            while at < place:
+                yield closed(at)
+                at += 1
+            parts.append(part)
+            if kept is not None:
+                aside.put(plan[place].number, kept)
+            if progress is not None:
+                progress(rows)
+        while at < len(plan):
+            yield closed(at)
+            at += 1
 
 
 def _candidates(part: Part, rows: pl.DataFrame, numbers: Numbers, keep: Keep | None, schema: pa.Schema) -> pa.RecordBatch | None:
@@ -352,17 +407,51 @@ def _kept_columns(source: Source, keep: Keep) -> list[str]:
     return list(dict.fromkeys([*source.layout.columns, *keep.columns]))
 
 
-@contextlib.contextmanager
-def _aside(source: Source, keep: Keep | None, number: int) -> Iterator[Callable[[pa.RecordBatch], None]]:
-    """A function that appends rows to the source's Arrow file."""
-    if keep is None:
-        yield lambda batch: None
-        return
-    columns = [source.table.schema.field(c) for c in _kept_columns(source, keep)]
-    schema = pa.schema([*columns, pa.field(ROW, pa.uint64())])
-    options = pa.ipc.IpcWriteOptions(compression=None, unify_dictionaries=True)
-    with pa.OSFile(str(keep.path(number)), "wb") as file, pa.ipc.new_stream(file, schema, options=options) as writer:
-        yield lambda batch: writer.write_batch(batch.select(schema.names))
+class _Aside:
+    """Rows put aside, one Arrow file for each stretch that has some; a stretch has all of its rows there or no file."""
+
+    def __init__(self, source: Source, keep: Keep | None, number: int) -> None:
+        self.keep, self.number, self.stack = keep, number, contextlib.ExitStack()
+        names = _kept_columns(source, keep) if keep is not None else []
+        self.schema = pa.schema([*(source.table.schema.field(c) for c in names), pa.field(ROW, pa.uint64())])
+        self.stretch = -1
+        self.writer: pa.RecordBatchStreamWriter | None = None
+
+    def put(self, stretch: int, batch: pa.RecordBatch) -> None:
+        assert self.keep is not None
+        if stretch != self.stretch:
+            self.close()
+            self.stretch = stretch
+            if shutil.disk_usage(self.keep.folder).free >= ROOM:
+                file = self.stack.enter_context(pa.OSFile(str(self.keep.path(self.number, stretch)), "wb"))
+                options = pa.ipc.IpcWriteOptions(compression=None, unify_dictionaries=True)
+                self.writer = self.stack.enter_context(pa.ipc.new_stream(file, self.schema, options=options))
+        if self.writer is not None:
+            self.writer.write_batch(batch.select(self.schema.names))
+
+    def close(self) -> None:
+        self.stack.close()
+        self.writer = None
+
+
+def unchanged(source: Source, files: Sequence[Path]) -> None:
+    """Stop when a file is not the one that was opened: facts of one version and texts of another do not go together.
+
+    Raises:
+        CurateError: it was written to, replaced or removed.
+    """
+    for file in files:
+        if source.stamps.get(file) != stamp(file):
+            raise CurateError(f"{file} changed while it was read. Run the command again when nobody writes to it.")
+
+
+def stamp(file: Path) -> tuple[int, int, int, int] | None:
+    """Device, inode, size and time of change; None where there is no such file."""
+    try:
+        stat = file.stat()
+    except OSError:
+        return None
+    return stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns
 
 
 def _draw(rows: int, sample: int | None, seed: int) -> Numbers | None:
@@ -375,67 +464,20 @@ def _within(chosen: Numbers, task: Task) -> bool:
     return bool(np.searchsorted(chosen, task.row) < np.searchsorted(chosen, task.row + task.rows))
 
 
-def streamed(work: Callable[[_In], Iterator[_Out]], tasks: Sequence[_In], *, workers: int = WORKERS) -> Iterator[_Out]:
-    """What ``work`` yields for each task, in the tasks' order, from several threads.
-
-    A thread that is ahead waits: at most ``AHEAD`` results of a task are held, so memory stays flat however large a task is.
-    """
-    stop = threading.Event()
-    queues: collections.deque[queue.Queue[Any]] = collections.deque()
-
-    def put(q: queue.Queue[Any], item: Any) -> bool:
-        while not stop.is_set():
-            with contextlib.suppress(queue.Full):
-                q.put(item, timeout=0.1)
-                return True
-        return False
-
-    def run(task: _In, q: queue.Queue[Any]) -> None:
-        try:
-            for item in work(task):
-                if not put(q, (item, None)):
-                    return
-            put(q, (_END, None))
-        except BaseException as e:
-            put(q, (_END, e))
-
-    with ThreadPoolExecutor(workers) as pool:
-        waiting = iter(tasks)
-
-        def start(n: int) -> None:
-            for task in itertools.islice(waiting, n):
-                queues.append(queue.Queue(AHEAD))
-                pool.submit(run, task, queues[-1])
-
-        try:
-            start(workers + 1)
-            while queues:
-                item, fault = queues[0].get()
-                if fault is not None:
-                    raise fault
-                if item is _END:
-                    queues.popleft()
-                    start(1)
-                else:
-                    yield item
-        finally:
-            stop.set()
-
-
 def _concat(parts: list[pl.DataFrame], source: Source, how: How) -> pl.DataFrame:
     if parts:
         return pl.concat(parts, how="diagonal_relaxed")
-    nothing = pl.DataFrame(pl.from_arrow(source.table.schema.empty_table())).select(source.layout.columns)
+    nothing = pl.DataFrame(pl.from_arrow(pa.Table.from_batches([], source.table.schema))).select(source.layout.columns)
     return decide(nothing, np.array([], dtype=np.uint64), source, how).ledger
 
 
 def _described(source: Source, frame: pl.DataFrame, tally: Tally, chosen: Numbers | None) -> dict[str, Any]:
-    known = frame["passed"].null_count() < frame.height
-    basis = source.basis if source.basis in ("prefiltered", "proxy") or known else "none"
+    judged = frame["passed"].null_count() < frame.height
+    basis = source.basis if source.basis in ("prefiltered", "proxy") or judged else "none"
     rows = source.table.rows if chosen is None else len(chosen)
     return {
         "name": source.name,
-        "files": [{"path": f.name, "bytes": f.stat().st_size} for f in source.table.files],
+        "files": [{"path": f.name, "bytes": known[2]} for f, known in source.stamps.items() if known],
         "rows": rows,
         "table_rows": source.table.rows,
         "revision": source.revision,
@@ -532,7 +574,7 @@ def texts(source: Source, columns: Sequence[str] = (), *, rows: Numbers | None =
             whole = pl.concat([named, *beside], how="horizontal").with_columns(row=pl.col("row").cast(pl.UInt32) + batch.row)
             yield whole if rows is None else whole.filter(pl.col("row").is_in(pl.Series(rows).cast(pl.UInt32).implode()))
 
-    return streamed(work, source.table.tasks if rows is None else [t for t in source.table.tasks if _within(rows, t)])
+    return stretches.streamed(work, source.table.tasks if rows is None else [t for t in source.table.tasks if _within(rows, t)])
 
 
 # --- copy -------------------------------------------------------------------------------------------------------------
@@ -544,15 +586,21 @@ def copy(
     transform: Callable[[pl.DataFrame, pa.RecordBatch], pa.Table],
     *,
     columns: Sequence[str] | None = None,
-    aside: Path | None = None,
+    plan: Sequence[Stretch] | None = None,
+    aside: Callable[[int], Path] | None = None,
 ) -> Iterator[pa.Table]:
     """The kept traces of one source as tables in the source's order, with their text.
 
     Args:
         kept: ledger rows of this source, sorted by row and item.
-        transform: makes output rows of some ledger rows (with ``at``, the row within the batch) and the batch of source rows.
+        transform: makes output rows of some ledger rows (with ``at``, the row within the batch) and the batch of source rows; called
+            from several threads.
         columns: the source's columns that ``transform`` needs (None: all).
-        aside: the file in which ``fill`` put candidates aside; the source itself is read without one.
+        plan: only these stretches.
+        aside: the file in which ``fill`` put the candidates of a stretch aside; without one the source itself is read.
+
+    Raises:
+        CurateError: the source changed since it was opened.
     """
     numbers = kept["row"].to_numpy().astype(np.uint64)
 
@@ -564,14 +612,22 @@ def copy(
                 raise AssertionError("a kept row was not put aside")
             yield transform(kept[int(lo) : int(hi)].with_columns(at=pl.Series(at.astype(np.int64))), data)
 
-    def work(task: Task) -> Iterator[pa.Table]:
-        for batch in task.read(columns):
+    def work(item: Path | tuple[Task, ...]) -> Iterator[pa.Table]:
+        if isinstance(item, Path):
+            with pa.memory_map(str(item)) as file, pa.ipc.open_stream(file) as found:
+                for data in found:
+                    yield from part(data.column(ROW).to_numpy(), data.drop_columns([ROW]))
+            return
+        for batch in stretches.batches(item, columns):
             if batch.data.num_rows:
                 yield from part(np.arange(batch.row, batch.row + batch.data.num_rows, dtype=np.uint64), batch.data)
 
-    if aside is None:
-        yield from streamed(work, [t for t in source.table.tasks if _within(numbers, t)])
-        return
-    with pa.memory_map(str(aside)) as file, pa.ipc.open_stream(file) as batches:
-        for data in batches:
-            yield from part(data.column(ROW).to_numpy(), data.drop_columns([ROW]))
+    items: list[Path | tuple[Task, ...]] = []
+    for stretch in cut(source.table) if plan is None else plan:
+        put = aside(stretch.number) if aside is not None else None
+        if put is not None and put.exists():
+            items.append(put)
+        else:
+            items += [b for b in stretch.bundles if any(_within(numbers, t) for t in b)]
+    yield from stretches.streamed(work, items)
+    unchanged(source, list(source.stamps))

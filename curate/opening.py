@@ -212,5 +212,5 @@ def table_of(spec: str, request: Request) -> tuple[str, pl.DataFrame]:
     table = sources.open_table(place.name, place.files)
     flat = [f.name for f in table.schema if not pa.types.is_nested(f.type)]
     frames = [pl.DataFrame(pl.from_arrow(b.data)) for t in table.tasks for b in t.read(flat)]
-    empty = pl.DataFrame(pl.from_arrow(table.schema.empty_table())).select(flat)
+    empty = pl.DataFrame(pl.from_arrow(pa.Table.from_batches([], table.schema))).select(flat)
     return spec, pl.concat([empty, *frames], how="vertical_relaxed")
