@@ -7,14 +7,16 @@ ledgers whose reasons are filled (``OUT/ledger.parquet``), or rules to fill them
 from __future__ import annotations
 
 import difflib
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
+from pathlib import Path
 from typing import Any, Final
 
 import polars as pl
 
 from curate.errors import CurateError
-from curate.ledger import Meta, Reason
+from curate.ledger import Meta, Reason, from_file
 from curate.selection import Rules, body, mark, source_name, thinking_required
 
 NEAR: Final = 5000
@@ -76,6 +78,25 @@ def rules_of(options: Mapping[str, Any]) -> Rules:
         # As `select` has it: without a rule of the user's own, the upper end of an estimate is held to the bound.
         high=options.get("estimate") is None,
     )
+
+
+def read_out(out: Path) -> tuple[pl.DataFrame, Meta, Rules]:
+    """Ledger, facts and rules of an output folder, or of a ledger with reasons (whose rules are not known).
+
+    Raises:
+        CurateError: there is no ledger with reasons at ``out``.
+    """
+    path = out / "ledger.parquet" if out.is_dir() else out
+    if not path.exists():
+        raise CurateError(f"{out} is no output of `curate select`: it has no ledger.parquet. Name the folder that -o named.")
+    ledger, meta = from_file(path)
+    try:
+        options = json.loads((path.parent / "manifest.json").read_text(encoding="utf-8"))["options"]
+    except (OSError, ValueError, KeyError, TypeError):
+        options = None
+    if options is None and ledger["reason"].null_count() == ledger.height:
+        raise CurateError(f"{out} says of no trace why it was dropped: it was counted, not selected from. `curate select` decides.")
+    return ledger, meta, rules_of(options or {})
 
 
 def why(ledger: pl.DataFrame, meta: Meta, problem: str, rules: Rules | None = None, *, marked: bool = True) -> Why:

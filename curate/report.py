@@ -195,6 +195,28 @@ def runtime() -> str:
     return script
 
 
+def draw(
+    ledger: pl.DataFrame,
+    meta: Meta,
+    *,
+    rules: Rules | None = None,
+    bound: int | None = None,
+    fits: Sequence[Fit] = (),
+    by: str | None = None,
+) -> dict[str, Any]:
+    """The report's charts at one bound as Altair charts, by name, in the report's order; a notebook shows each.
+
+    Names: problems, amount, lengths, spreads, skew, mechanical, choices, policies, tail, ranks, composition, padding, fits, funnel;
+    those that these data cannot fill are left out.
+
+    Raises:
+        CurateError: Altair is not installed.
+    """
+    data = collect(ledger, meta, rules=rules or Rules(), bound=bound, fits=fits, by=by)
+    at = data.stops[data.at] if data.stops else None
+    return {panel.key: chart(panel, stop=data.at, bound=at) for panel in panels(data) if panel.chart is not None}
+
+
 def chart(panel: Panel, *, stop: int = 0, bound: int | None = None) -> Any:
     """A panel's chart as an Altair chart, which a notebook shows; None where there is nothing to draw.
 

@@ -18,7 +18,8 @@ def choices(data: Data) -> Panel | None:
         return None
     counts = {int(k): v for k, v in made.choices.items()}
     top = 12
-    rows: list[Row] = [[str(k), v, share_of(v, made.with_passing)] for k, v in sorted(counts.items()) if k <= top]
+    many = range(1, min(top, max(counts)) + 1)
+    rows: list[Row] = [[str(k), counts.get(k, 0), share_of(counts.get(k, 0), made.with_passing)] for k in many]
     if more := sum(v for k, v in counts.items() if k > top):
         rows.append([f"over {top}", more, share_of(more, made.with_passing)])
     columns: list[Column] = [
@@ -72,7 +73,7 @@ def policies(data: Data) -> Panel | None:
         )
         first = next(c for c in chosen if c.policy == "first")
         short, long = (next(c for c in chosen if c.policy == p) for p in ("shortest", "longest"))
-        title = f"Within {in_tokens(stop)}, dropping first keeps {n(first.problems)} problems whichever trace is chosen, the file's first chosen before {n(first.problems_after)}"
+        title = f"Within {in_tokens(stop)}, dropping before the choice keeps {plural(int(first.problems), 'problem')}, choosing the file's first and then dropping {n(first.problems_after)}"
         if short.tokens:
             title += f"; the longest cost {long.tokens / short.tokens:.2f} times the tokens of the shortest"
         titles.append(title)

@@ -18,6 +18,7 @@ import numpy.typing as npt
 import polars as pl
 
 from curate import padding
+from curate.errors import CurateError
 from curate.layout import SPAN
 from curate.ledger import REASONS, Meta
 from curate.memory import Fit
@@ -26,8 +27,8 @@ from curate.selection import Passing, Rules, allowed, body, mark, source_name, s
 from curate.skew import Shuffled, cut, name_bands, shuffled
 from curate.yields import Yield, labels_of, standard_bounds, yield_table
 
-STOPS: Final = 36
-"""Bounds between the shortest and the longest trace, beside those people train with: steps of about 10 %."""
+STOPS: Final = 30
+"""Bounds between the shortest and the longest trace, beside those people train with: steps of about 12 %."""
 
 PADDED: Final = 1000
 """Kept traces whose batches are laid out for each stop, evenly spaced over the lengths; the error of a share is about a percent."""
@@ -156,7 +157,12 @@ def collect(
         bound: the stop to open with; by default 8,192 where that length matters, else the one that keeps nearest to half.
         fits: lengths that cards hold, marked on the curves.
         by: what the column ``group`` is called.
+
+    Raises:
+        CurateError: ``by`` is given and the ledger has no such column.
     """
+    if by and "group" not in ledger.columns:
+        raise CurateError("This ledger has no column `group`. Count it again from the source with --by COLUMN.")
     ledger = ordered(ledger)
     required = thinking_required(ledger, meta, rules)
     passing: Passing = "finished" if verdict_basis(ledger, meta) == "none" else rules.passing

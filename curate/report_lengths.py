@@ -106,7 +106,7 @@ def _problems_note(data: Data) -> str:
 
 def _legend(data: Data) -> str:
     band = "Shaded: the 95 % range of the estimate of lengths." if data.ends is not None else ""
-    return f"{band} {'Upright lines: lengths that are safe on a card.' if data.fits else ''}".strip()
+    return f"{band} {'Upright lines: lengths that are safe on a card.' if _marks(data) else ''}".strip()
 
 
 def _marks(data: Data) -> list[tuple[str, float]]:

@@ -220,17 +220,23 @@ def test_a_large_set_gives_a_small_file() -> None:
 
 
 def test_every_chart_is_valid_vega_lite_and_shows_in_a_notebook() -> None:
-    data = collect(SIX, ESTIMATE, rules=Rules(), bound=200, fits=memory.table("qwen2.5-3b", ["t4"]))
-    drawn = 0
-    for panel in report.panels(data):
-        if panel.chart is not None:
-            shown = report.chart(panel, stop=data.at, bound=200).to_dict()
-            assert shown["datasets"]["rows"], panel.key
-            assert "var(--" not in json.dumps(shown), panel.key
-            drawn += 1
-        else:
-            assert report.chart(panel) is None
-    assert drawn >= 10
+    drawn = report.draw(SIX, ESTIMATE, bound=200, fits=memory.table("qwen2.5-3b", ["t4"]), by="kind")
+    assert list(drawn) == [
+        "problems", "amount", "lengths", "spreads", "skew", "mechanical", "choices", "policies", "tail", "ranks", "composition",
+        "fits", "funnel",
+    ]  # fmt: skip
+    for key, chart in drawn.items():
+        shown = chart.to_dict()  # Altair holds it against the schema of the language
+        assert shown["datasets"]["rows"], key
+        assert "var(--" not in json.dumps(shown), key
+        assert "text/html" in chart._repr_mimebundle_() or "application/vnd.vegalite.v6+json" in chart._repr_mimebundle_(), key
+    assert drawn["skew"].to_dict()["datasets"]["rows"][0]["kept"] == 1
+    assert report.draw(CASES["nothing"], Meta()) == {}
+
+
+def test_a_column_that_the_ledger_does_not_have_is_named() -> None:
+    with pytest.raises(CurateError, match="--by COLUMN"):
+        report.html(CASES["one problem"], Meta(), rules=Rules(), by="tag")
 
 
 def test_the_picture_is_the_same_each_time_and_absent_where_nothing_can_be_drawn() -> None:
@@ -272,7 +278,7 @@ def test_markdown_has_the_findings_and_numbers_of_the_page() -> None:
     text = report.markdown(frame, ESTIMATE, rules=rules, bound=200, command=["curate", "report", "x y"], by="kind")
     assert text.startswith("# a ledger: traces against length\n")
     assert (
-        "### Within 200 tokens, dropping first keeps 2 problems whichever trace is chosen, the file's first chosen before 1" in text
+        "### Within 200 tokens, dropping before the choice keeps 2 problems, choosing the file's first and then dropping 1;" in text
     )
     assert "| kept | 2 | 33.3% | 0 |" in text
     assert "| failed or not checked | 2 | 33.3% | 1 |" in text
