@@ -139,35 +139,47 @@ def _choice(made: Yield, bound: Bound) -> list[str]:
 def _bounds(made: Yield, *, bars: bool) -> list[str]:
     total = made.with_passing
     what = "finished" if made.unverified else "passing"
-    columns: list[tuple[str, str, Callable[[Bound], str]]] = [
-        ("max", "tokens", lambda b: n(b.max_tokens) if b.max_tokens else "all"),
-        ("problems with a", f"{what} trace that fits", lambda b: n(b.problems.shortest)),
-        ("", "", lambda b: percent(b.problems.shortest, total)),
+    groups: list[tuple[str, list[tuple[str, Callable[[Bound], str]]]]] = [
+        ("max", [("tokens", lambda b: n(b.max_tokens) if b.max_tokens else "all")]),
+        (
+            f"problems with a {what}",
+            [("trace that fits", lambda b: n(b.problems.shortest)), ("", lambda b: percent(b.problems.shortest, total))],
+        ),
     ]
     if bars:
-        columns.append(("", "", lambda b: ("#" * round(10 * b.problems.shortest / max(1, total))).ljust(10)))
+        groups.append(("", [("", lambda b: ("#" * round(10 * b.problems.shortest / max(1, total))).ljust(10))]))
     if any(b.fewest and b.fewest != b.most for b in made.bounds):
-        columns.append(("range of", "the estimate", _range))
+        groups.append(("range of", [("the estimate", _range)]))
     if any(b.interval for b in made.bounds):
-        columns.append(("share of all", "problems, 95 %", _interval))
-    columns.append(("traces", "that fit", lambda b: n(b.traces)))
+        groups.append(("share of all", [("problems, 95 %", _interval)]))
+    groups.append(("traces", [("that fit", lambda b: n(b.traces))]))
     if made.can_choose:
-        columns += [
-            ("lost if", "chosen", lambda b: n(b.lost_average)),
-            ("first*,", "file's", lambda b: n(b.lost_first)),
-            ("tokens:", "shortest", lambda b: millions(b.train_shortest)),
-            ("if you", "random", lambda b: millions(b.train_random)),
-            ("choose", "longest", lambda b: millions(b.train_longest)),
+        lost = [("average", lambda b: n(b.lost_average)), ("file order", lambda b: n(b.lost_first))]
+        tokens = [
+            ("shortest", lambda b: millions(b.train_shortest)),
+            ("random", lambda b: millions(b.train_random)),
+            ("longest", lambda b: millions(b.train_longest)),
         ]
-    head = [[c[0] for c in columns], [c[1] for c in columns]]
-    lines = table_of([*head, *([cell(b) for _, _, cell in columns] for b in made.bounds)], left=0)
+        groups += [("lost if chosen first*", lost), ("tokens, choosing the", tokens)]
+    columns = [column for _, part in groups for column in part]
+    rows = [[title for title, _ in columns], *([cell(b) for _, cell in columns] for b in made.bounds)]
+    lines = spanned([(title, len(part)) for title, part in groups], rows)
     if made.can_choose:
-        lines += wrap(
-            "  * problems lost when the choice is made before the drop: on average over picks, and by the file's own order. "
-            "Tokens to train on: with the shortest, a random or the longest trace that fits.",
-            indent="    ",
-        )
+        lines.append("  * problems lost when the choice comes before the drop: averaged over picks, and by the file's own order")
     return lines
+
+
+def spanned(groups: Sequence[tuple[str, int]], rows: list[list[str]]) -> list[str]:
+    """A table under titles that each stand over so many of its columns, which are widened where a title needs it."""
+    widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
+    above, at = "", 0
+    for title, count in groups:
+        width = sum(widths[at : at + count]) + 2 * (count - 1)
+        widths[at] += max(0, len(title) - width)
+        above += "  " + title.rjust(max(width, len(title)))
+        at += count
+    rows[0] = [cell.rjust(width) for cell, width in zip(rows[0], widths, strict=True)]
+    return [above.rstrip(), *table_of(rows, left=0)]
 
 
 def _range(bound: Bound) -> str:
