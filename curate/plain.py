@@ -56,7 +56,7 @@ def millions(count: float | None) -> str:
     if count is None:
         return "-"
     for size, unit in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
-        if count >= size:
+        if count >= 0.9995 * size:  # 999,999 is 1.0M, not 1000k
             value = count / size
             return f"{value:.0f}{unit}" if value >= 100 else f"{value:.1f}{unit}"
     return f"{count:.0f}"
