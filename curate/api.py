@@ -128,7 +128,7 @@ def fill(
     old = tokens.rule(request.estimate, kind=request.count) if request.tokenizer and request.estimate else None
     total(sum(s.table.rows for s in found))
     shelf = shelves.Shelf(found, counter, request) if request.use_cache else None
-    aside = keep() if keep is not None and not (shelf and all(shelf.has(s) for s in found)) else None
+    aside = keep() if keep is not None else None
     frame, meta = engine.fill(
         found,
         counter,

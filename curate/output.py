@@ -92,7 +92,7 @@ def write(
     style: formats.Style = "auto",
     columns: Sequence[str] = (),
     num_shards: int | None = None,
-    aside: Callable[[int], Path] | None = None,
+    aside: Callable[[int, int], Path] | None = None,
     manifest: Mapping[str, Any],
     card: Callable[[Mapping[str, Any]], str],
     progress: Progress | None = None,
@@ -103,7 +103,7 @@ def write(
         work: a workspace (see ``workspace``) on the same disk.
         marked: the ledger with ``reason``; rows with a null reason are kept.
         style: the shape of rows, see ``formats``; ``auto`` gives ``messages`` where a prompt is known, else the source's columns.
-        aside: the file with the candidates of a source, where ``engine.fill`` put them aside.
+        aside: the file with the candidates of a source's stretch, where ``engine.fill`` put them aside.
         num_shards: so many Parquet files; more than rows are reduced to one a row.
         manifest: what it is to hold besides the files.
         card: makes README.md of the whole manifest.
@@ -225,7 +225,7 @@ def _element(lists: pa.Array, at: np.ndarray[Any, Any], item: np.ndarray[Any, An
 
 
 def _shards(
-    tmp: Path, shape: Shape, num_shards: int | None, progress: Progress | None, aside: Callable[[int], Path] | None
+    tmp: Path, shape: Shape, num_shards: int | None, progress: Progress | None, aside: Callable[[int, int], Path] | None
 ) -> dict[str, dict[str, Any]]:
     (tmp / "data").mkdir()
     total = shape.kept.height
@@ -235,7 +235,7 @@ def _shards(
         for number, source in enumerate(shape.sources):
             kept = shape.kept.filter(pl.col("source") == number)
             made = partial(shape.table, number)
-            for table in copy(source, kept, made, columns=shape.needed(source), aside=aside(number) if aside else None):
+            for table in copy(source, kept, made, columns=shape.needed(source), aside=partial(aside, number) if aside else None):
                 shards.add(table)
                 if progress is not None:
                     progress(table.num_rows)
@@ -265,34 +265,42 @@ class _Shards:
         self.done: list[int] = []
 
     def add(self, table: pa.Table) -> None:
+        """Append rows. Where files and row groups end depends on the rows alone, not on how they come in batches."""
         table = _typed(table, self.schema)
-        while self.ends is not None and len(self.done) < len(self.ends) and self.rows + table.num_rows > self.ends[len(self.done)]:
-            cut = self.ends[len(self.done)] - self.rows
-            self._hold(table.take(pa.array(range(cut))))
-            table = table.take(pa.array(range(cut, table.num_rows)))
-            self._next()
-        self._hold(table)
-        if self.ends is None and self.shard_bytes >= SHARD_BYTES:
-            self._next()
+        ends = np.cumsum(row_bytes(table))
+        at, before = 0, 0
+        while at < table.num_rows:
+            room = min(GROUP_BYTES - self.held_bytes, SHARD_BYTES - self.shard_bytes if self.ends is None else GROUP_BYTES)
+            n = int(np.searchsorted(ends[at:], before + room)) + 1  # the row that fills a group belongs to it
+            if self.ends is not None:
+                n = min(n, self.ends[len(self.done)] - self.rows)
+            piece = table.slice(at, n)
+            at += piece.num_rows
+            self._hold(piece, int(ends[at - 1]) - before)
+            before = int(ends[at - 1])
 
-    def _hold(self, table: pa.Table) -> None:
-        if table.num_rows == 0:
-            return
-        self.held.append(table)
-        self.held_bytes += table.nbytes
-        self.shard_bytes += table.nbytes
-        self.rows += table.num_rows
-        self.shard_rows += table.num_rows
-        if self.held_bytes >= GROUP_BYTES:
+    def _hold(self, piece: pa.Table, size: int) -> None:
+        self.held.append(piece)
+        self.held_bytes += size
+        self.shard_bytes += size
+        self.rows += piece.num_rows
+        self.shard_rows += piece.num_rows
+        place = len(self.done)
+        full = (
+            self.shard_bytes >= SHARD_BYTES if self.ends is None else self.rows == self.ends[place] and place + 1 < len(self.ends)
+        )
+        if full:
+            self._next()
+        elif self.held_bytes >= GROUP_BYTES:
             self._flush()
 
     def _flush(self) -> None:
         if self.writer is None:
             self.writer = pq.ParquetWriter(self.folder / f"{len(self.done):05d}.part", self.schema, **WRITER)
         if self.held:
-            table = pa.concat_tables(self.held)
-            self.writer.write_table(table, row_group_size=table.num_rows)
+            table = pa.concat_tables(self.held).combine_chunks()
             self.held, self.held_bytes = [], 0
+            self.writer.write_table(table, row_group_size=table.num_rows)
 
     def _next(self) -> None:
         self._flush()
@@ -310,6 +318,30 @@ class _Shards:
         if self.writer is not None:
             with contextlib.suppress(Exception):
                 self.writer.close()
+
+
+def row_bytes(table: pa.Table) -> np.ndarray[Any, Any]:
+    """Int64, about the Arrow bytes of each row; a function of its values alone, however the table is sliced or chunked."""
+    sizes = np.zeros(table.num_rows, np.int64)
+    for column in table.columns:
+        sizes += np.concatenate([_value_bytes(c) for c in column.chunks]) if column.num_chunks else 0
+    return sizes
+
+
+def _value_bytes(values: pa.Array) -> np.ndarray[Any, Any]:
+    dtype, width = values.type, np.full(len(values), 8, np.int64)
+    inner: np.ndarray[Any, Any]
+    if pa.types.is_struct(dtype):
+        return sum((_value_bytes(child) for child in values.flatten()), np.zeros(len(values), np.int64))
+    if pa.types.is_list(dtype) or pa.types.is_large_list(dtype):
+        size: np.ndarray[Any, Any] = pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+        ends = np.cumsum(size)
+        inner = np.concatenate([[0], np.cumsum(_value_bytes(values.flatten()))])
+        width += inner[ends] - inner[ends - size]
+    sized = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
+    if any(is_it(dtype) for is_it in sized):
+        width += pc.fill_null(pc.binary_length(values), 0).to_numpy(zero_copy_only=False)
+    return width
 
 
 def _typed(table: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -398,7 +430,8 @@ def workspace(out: Path, *, overwrite: bool) -> Iterator[Path]:
         shutil.rmtree(tmp, ignore_errors=True)
         tmp.mkdir()
     try:
-        yield tmp
+        with _faults(out):
+            yield tmp
     finally:
         shutil.rmtree(tmp, ignore_errors=True)
 
@@ -429,21 +462,42 @@ def _alive(pid: int) -> bool:
 
 
 def _move(tmp: Path, out: Path, names: list[str]) -> None:
-    """Put the finished folder in its place; of an older output of ours only its own files are deleted, its manifest first."""
-    if not out.exists() or not any(out.iterdir()):
+    """Put the finished folder in its place.
+
+    An older output of ours that holds nothing else leaves by one renaming, and the new one comes by another. In a folder with files of
+    others only ours are replaced, the manifest first and last, and a journal beside them says which those are.
+    """
+    old = {*_old_files(out), "manifest.json", JOURNAL}
+    if out.exists() and any(out.iterdir()) and not (_files(out) <= old and _renamed(out, tmp.with_name("old"))):
+        _replace(tmp, out, names, old)
+        return
+    try:
         if out.exists():
             out.rmdir()
-        try:
-            tmp.rename(out)
-        except OSError as e:
-            if e.errno in (errno.ENOTEMPTY, errno.EEXIST):
-                raise CurateError(f"{out} was written by another run meanwhile; nothing of this run was kept.") from None
-            raise
-        return
-    old = _old_files(out)
-    _durable(out / JOURNAL, json.dumps(sorted({*old, *names, "manifest.json"})))
+        tmp.rename(out)
+    except OSError as e:
+        if e.errno in (errno.ENOTEMPTY, errno.EEXIST):
+            raise CurateError(f"{out} was written by another run meanwhile; nothing of this run was kept.") from None
+        raise
+
+
+def _files(out: Path) -> set[str]:
+    return {str(f.relative_to(out)) for f in out.rglob("*") if f.is_symlink() or not f.is_dir()}
+
+
+def _renamed(out: Path, aside: Path) -> bool:
+    """Whether the folder could be moved away; one that is a mount, or is held open elsewhere, cannot."""
+    try:
+        out.rename(aside)
+    except OSError:
+        return False
+    return True
+
+
+def _replace(tmp: Path, out: Path, names: list[str], old: set[str]) -> None:
+    _durable(out / JOURNAL, json.dumps(sorted({*old, *names} - {JOURNAL})))
     (out / "manifest.json").unlink(missing_ok=True)
-    for name in old:
+    for name in old - {JOURNAL}:
         target = out / name
         if target.resolve().is_relative_to(out.resolve()):
             target.unlink(missing_ok=True)

@@ -1,11 +1,13 @@
-"""What was decided before: parts of the ledger kept in the user's cache, so that a second question reads no text.
+"""What was decided before: parts of the ledger kept in the user's cache, so that a second question reads no text and a stopped run goes on.
 
-A part is known by the identity of the source's files, by the layout, by the counter and by the options that shape a ledger; never by a
-path alone. A source with a file that cannot be trusted (changed just now, or not a file) is not kept.
+There is a part for each stretch of a source. It is known by the identity of the files that the stretch lies in, by its place, by the
+layout, by the counter and by the options that shape a ledger; never by a path alone. A stretch with a file that cannot be trusted
+(changed just now, or not a file) is not kept.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Sequence
 from typing import Final
@@ -15,9 +17,10 @@ import polars as pl
 from curate import cache
 from curate.engine import Source, Tally
 from curate.opening import Request
+from curate.stretches import Stretch
 from curate.tokens import Counter
 
-VERSION: Final = 2
+VERSION: Final = 3
 """Raised when the facts of a trace are decided differently, so that older parts are not believed."""
 
 
@@ -26,13 +29,10 @@ class Shelf:
 
     def __init__(self, sources: Sequence[Source], counter: Counter, request: Request) -> None:
         self._keys = {id(s): _key(s, counter, request) for s in sources}
+        self._files = {f: cache.identity(f) for s in sources for f in s.table.files}
 
-    def has(self, source: Source) -> bool:
-        """Whether a part of this source lies in the cache."""
-        return self.load(source) is not None
-
-    def load(self, source: Source) -> tuple[pl.DataFrame, Tally] | None:
-        key = self._keys[id(source)]
+    def load(self, source: Source, stretch: Stretch) -> tuple[pl.DataFrame, Tally] | None:
+        key = self._key(source, stretch)
         found = cache.lookup_with_meta(key) if key is not None else None
         if found is None:
             return None
@@ -42,26 +42,34 @@ class Shelf:
         except (ValueError, KeyError, TypeError):
             return None
 
-    def save(self, source: Source, frame: pl.DataFrame, tally: Tally) -> None:
-        key = self._keys[id(source)]
+    def save(self, source: Source, stretch: Stretch, frame: pl.DataFrame, tally: Tally) -> None:
+        key = self._key(source, stretch)
         if key is not None:
             cache.store(key, frame, meta=json.dumps({"cut": dict(tally.cut), "crooked": tally.crooked}, sort_keys=True))
 
+    def _key(self, source: Source, stretch: Stretch) -> str | None:
+        """What a part is known by; a hash stands for the files, of which a stretch may hold thousands."""
+        files = [self._files.get(f) for f in stretch.files]
+        if not files or any(f is None for f in files):
+            return None
+        digest = hashlib.blake2b("\n".join(map(str, files)).encode(), digest_size=16).hexdigest()
+        return json.dumps([self._keys[id(source)], digest, stretch.row, stretch.rows])
 
-def _key(source: Source, counter: Counter, request: Request) -> str | None:
-    files = [cache.identity(f) for f in source.table.files]
-    if not files or any(f is None for f in files):
-        return None  # a frame in memory has no identity
+
+def _key(source: Source, counter: Counter, request: Request) -> str:
     layout = source.layout
     facts = [
         VERSION,
-        files,
         layout.described(),
         layout.lists,
         layout.gathered,
+        {c: str(source.table.schema.field(c).type) for c in layout.columns},
         source.rating,
         counter.key,
+        [request.tokenizer is not None, request.estimate],
         request.details,
         request.verdicts is not None,
+        len(source.table.bad_lines),
     ]
-    return json.dumps([*facts, request.sample, request.seed, len(source.table.bad_lines)], sort_keys=True, default=str)
+    drawn = [request.sample, request.seed, source.table.rows] if request.sample else []
+    return json.dumps([*facts, *drawn], sort_keys=True, default=str)

@@ -1,0 +1,186 @@
+"""How a source is cut for work: stretches that are done or not done, bundles of small tasks, several threads with results in order.
+
+A stretch is what a stopped run loses at most, what the cache keeps, and what one machine of several does. A bundle is what one thread
+reads in one go: ten thousand files of three rows cost as little a row as one file of thirty thousand.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import itertools
+import os
+import queue
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import polars as pl
+import pyarrow as pa
+
+from curate.sources import BATCH_BYTES, Batch, Table, Task
+
+STRETCH_BYTES: Final = 128 << 20
+"""Stored bytes after which a stretch ends: a few seconds of work; a quarter of it is enough where a file ends."""
+
+BUNDLE_BYTES: Final = 2 << 20
+"""Stored bytes after which a bundle ends: text unpacks to about four times that, one batch."""
+
+BUNDLE_TASKS: Final = 512
+WORKERS: Final = max(1, min(4, os.cpu_count() or 1))
+AHEAD: Final = 2
+_END: Final = object()
+
+_In = TypeVar("_In")
+_Out = TypeVar("_Out")
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Consecutive tasks of a source: their place among its stretches, their first row and their number of rows."""
+
+    number: int
+    row: int
+    rows: int
+    bundles: tuple[tuple[Task, ...], ...]
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files that its rows lie in."""
+        return tuple(Path(f) for f in dict.fromkeys(t.file for b in self.bundles for t in b))
+
+
+def cut(table: Table) -> tuple[Stretch, ...]:
+    """A source's stretches, in order; they depend on its files alone."""
+    size = _sizes(table)
+    made: list[Stretch] = []
+    bundles: list[tuple[Task, ...]] = []
+    held: list[Task] = []
+    bundle, stretch = 0.0, 0.0
+
+    def close_bundle() -> None:
+        nonlocal bundle, stretch
+        if held:
+            bundles.append(tuple(held))
+            held.clear()
+            stretch, bundle = stretch + bundle, 0.0
+
+    def close() -> None:
+        nonlocal stretch
+        close_bundle()
+        if bundles:
+            rows = sum(t.rows for b in bundles for t in b)
+            made.append(Stretch(len(made), bundles[0][0].row, rows, tuple(bundles)))
+            bundles.clear()
+            stretch = 0.0
+
+    for task, after in itertools.zip_longest(table.tasks, table.tasks[1:]):
+        held.append(task)
+        bundle += size(task)
+        if bundle >= BUNDLE_BYTES or len(held) >= BUNDLE_TASKS:
+            close_bundle()
+        ends = after is None or after.file != task.file
+        if stretch + bundle >= (STRETCH_BYTES / 4 if ends else STRETCH_BYTES):
+            close()
+    close()
+    return tuple(made)
+
+
+def _sizes(table: Table) -> Callable[[Task], float]:
+    """Stored bytes of a task: its rows' share of its file."""
+    rows: collections.Counter[str] = collections.Counter()
+    for task in table.tasks:
+        rows[task.file] += task.rows
+    size: dict[str, int] = {}
+    for file in rows:
+        try:
+            size[file] = Path(file).stat().st_size
+        except OSError:
+            size[file] = 0
+    return lambda task: size[task.file] * task.rows / max(1, rows[task.file])
+
+
+def frames(tasks: Sequence[Task], columns: Sequence[str]) -> Iterator[tuple[int, pl.DataFrame]]:
+    """The rows of a bundle as frames of a few megabytes, each with the number of its first row."""
+    if len(tasks) == 1:
+        yield from tasks[0].frames(columns)
+        return
+    held: list[pl.DataFrame] = []
+    first, size = 0, 0.0
+    for task in tasks:
+        for row, frame in task.frames(columns):
+            first = first if held else row
+            held.append(frame)
+            size += frame.estimated_size()
+            if size >= BATCH_BYTES // 2:
+                yield first, pl.concat(held, how="vertical_relaxed", rechunk=True)
+                held, size = [], 0
+    if held:
+        yield first, pl.concat(held, how="vertical_relaxed", rechunk=True)
+
+
+def batches(tasks: Sequence[Task], columns: Sequence[str] | None) -> Iterator[Batch]:
+    """The rows of a bundle as Arrow batches of a few megabytes."""
+    held: list[pa.RecordBatch] = []
+    first = size = 0
+    for task in tasks:
+        for batch in task.read(columns):
+            first = first if held else batch.row
+            held.append(batch.data)
+            size += batch.data.nbytes
+            if size >= BATCH_BYTES // 2:
+                yield Batch(first, pa.concat_batches(held) if len(held) > 1 else held[0])
+                held, size = [], 0
+    if held:
+        yield Batch(first, pa.concat_batches(held) if len(held) > 1 else held[0])
+
+
+def streamed(work: Callable[[_In], Iterator[_Out]], tasks: Sequence[_In], *, workers: int | None = None) -> Iterator[_Out]:
+    """What ``work`` yields for each task, in the tasks' order, from several threads.
+
+    A thread that is ahead waits: at most ``AHEAD`` results of a task are held, so memory stays flat however large a task is.
+    """
+    stop = threading.Event()
+    queues: collections.deque[queue.Queue[Any]] = collections.deque()
+    workers = workers or WORKERS
+
+    def put(q: queue.Queue[Any], item: Any) -> bool:
+        while not stop.is_set():
+            with contextlib.suppress(queue.Full):
+                q.put(item, timeout=0.1)
+                return True
+        return False
+
+    def run(task: _In, q: queue.Queue[Any]) -> None:
+        try:
+            for item in work(task):
+                if not put(q, (item, None)):
+                    return
+            put(q, (_END, None))
+        except BaseException as e:
+            put(q, (_END, e))
+
+    with ThreadPoolExecutor(workers) as pool:
+        waiting = iter(tasks)
+
+        def start(n: int) -> None:
+            for task in itertools.islice(waiting, n):
+                queues.append(queue.Queue(AHEAD))
+                pool.submit(run, task, queues[-1])
+
+        try:
+            start(workers + 1)
+            while queues:
+                item, fault = queues[0].get()
+                if fault is not None:
+                    raise fault
+                if item is _END:
+                    queues.popleft()
+                    start(1)
+                else:
+                    yield item
+        finally:
+            stop.set()
