@@ -21,7 +21,7 @@ def test_two_frames_of_one_shape_are_not_taken_for_each_other(tmp_path, monkeypa
 
 
 def test_an_option_that_there_is_not_is_named_with_a_near_one() -> None:
-    with pytest.raises(curate.UsageError, match="no option tokeniser. Did you mean tokenizer"):
+    with pytest.raises(curate.UsageError, match=r"no option tokeniser\. Did you mean tokenizer"):
         curate.read(rows("a"), tokeniser="x")
 
 
