@@ -6,8 +6,8 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tests.laws.strategies  # noqa: F401 - the profile of the laws
 from curate import thinking
-from tests.laws import strategies as _  # noqa: F401 - the profile of the laws
 
 NAMES = ("think", "thinking", "thought", "reasoning")
 OPENING = [*(f"<{n}>" for n in NAMES), "<|begin_of_thought|>", "[THINK]"]
