@@ -257,7 +257,10 @@ class Side:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diff:
-    """What B has gained, lost and changed against A; ``same``: problems of which both keep the same traces."""
+    """What B has gained, lost and changed against A; ``same``: problems of which both keep the same traces.
+
+    ``estimated``: a ledger has the upper end of an estimate, which a bound may have been compared with.
+    """
 
     a: Side
     b: Side
@@ -265,6 +268,7 @@ class Diff:
     gained: tuple[Change, ...]
     lost: tuple[Change, ...]
     changed: tuple[Change, ...]
+    estimated: bool = False
 
     def reasons(self, changes: tuple[Change, ...]) -> dict[str, int]:
         """Reason to number, most frequent first."""
@@ -280,6 +284,7 @@ class Diff:
             "a": asdict(self.a),
             "b": asdict(self.b),
             "same": self.same,
+            "estimated": self.estimated,
             **{name: len(changes) for name, changes in parts.items()},
             "reasons": {name: self.reasons(changes) for name, changes in parts.items()},
             "problems": {name: [c.json() for c in changes] for name, changes in parts.items()},
@@ -306,6 +311,7 @@ def diff(a: pl.DataFrame, b: pl.DataFrame, *, meta_a: Meta | None = None, meta_b
         gained=_changes("gained", problems.filter(pl.col("keys").is_null()), _obstacle(left)),
         lost=_changes("lost", problems.filter(pl.col("keys_b").is_null()), _obstacle(right)),
         changed=_changes("changed", changed, _fate(left, right)),
+        estimated=any("tokens_high" in side.columns and side["tokens_high"].null_count() < side.height for side in (a, b)),
     )
 
 

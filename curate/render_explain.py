@@ -65,6 +65,8 @@ def diff(found: Diff, *, a: str, b: str) -> str:
     ):
         if changes:
             lines += ["", f"{title} ({where}):", *_changes(found, changes)]
+    if found.estimated and (found.gained or found.lost or found.changed):
+        lines += ["", *wrap("Lengths are estimates: a trace near the bound is over it when the upper end of its estimate is.")]
     return "\n".join(lines)
 
 

@@ -131,7 +131,7 @@ def _drawn(panel: Panel, data: Data) -> Panel:
 def _panel(panel: Panel) -> dict[str, Any]:
     return {
         "key": panel.key,
-        "short": panel.key,
+        "about": panel.chart["description"] if panel.chart else panel.titles[0],
         "titles": panel.titles,
         "columns": panel.columns,
         "tables": panel.tables,
@@ -322,6 +322,10 @@ def _facts(data: Data) -> list[list[str]]:
         ["Tokens", counted_by(meta) if meta.tokens else "the ledger does not say how they were counted."],
         ["Passing", passing_by(made.facts["passing"], unverified=made.unverified)],
     ]
+    if data.ends is not None:
+        lines.append(
+            ["Estimates", "curate select without a tokenizer holds the upper end of each estimate to the bound, so it keeps fewer."]
+        )
     for t in made.thinking:
         if t.decision == "mixed":
             lines.append(["Thinking", f"{n(t.thinking)} of {n(t.traces)} traces of {t.name} think, so it is not required here."])

@@ -222,6 +222,14 @@ def test_the_screen_of_a_difference() -> None:
     assert "          A: 10 -> 20 tokens, another fitting one chosen" in lines
 
 
+def test_estimates_are_said_where_their_upper_end_may_have_decided() -> None:
+    a = marked(make({"tokens": 20, "tokens_high": 28}), Rules(max_tokens=25, high=True))
+    b = marked(make({"tokens": 20, "tokens_high": 28}), Rules(max_tokens=30, high=True))
+    assert render_explain.diff(diff(a, b), a="a", b="b").endswith("over it when the upper end of its estimate is.")
+    assert diff(a, b).json()["estimated"] is True
+    assert diff(PAIR, PAIR).json()["estimated"] is False
+
+
 def test_empty_runs_compare() -> None:
     nothing = make()
     assert diff(nothing, nothing).json()["same"] == 0

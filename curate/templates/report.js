@@ -37,7 +37,6 @@
   function table(panel) {
     const shown = panel.columns.map((column, i) => [...column, i]).filter((column) => column[2] !== "hide");
     const made = element("table");
-    made.append(element("caption", null, { hidden: "" }));
     const head = made.createTHead().insertRow();
     for (const [, heading, kind] of shown) head.append(element("th", heading, { scope: "col", class: kind }));
     const body = made.createTBody();
@@ -85,7 +84,7 @@
     let fill = null;
     if (panel.columns.length) {
       const details = element("details");
-      const scroll = element("div", null, { class: "scroll", tabindex: "0", role: "region", "aria-label": "Numbers: " + panel.short });
+      const scroll = element("div", null, { class: "scroll", tabindex: "0", role: "region", "aria-label": "Numbers: " + panel.about });
       let made;
       [made, fill] = table(panel);
       details.append(element("summary", "Numbers of this chart"), scroll);
