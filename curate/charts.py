@@ -17,11 +17,11 @@ SCHEMA: Final = "https://vega.github.io/schema/vega-lite/v6.json"
 
 LIGHT: Final = {
     "ink": "#1c2126", "soft": "#5b6570", "grid": "#e3e6ea", "paper": "#ffffff",
-    "blue": "#0b6bb0", "orange": "#d2691e", "green": "#11856a", "grey": "#b4bcc5", "faint": "#dde2e7",
+    "blue": "#0b6bb0", "orange": "#d2691e", "green": "#11856a", "grey": "#8793a0", "faint": "#cfd6dc",
 }  # fmt: skip
 DARK: Final = {
     "ink": "#e6e9ec", "soft": "#a3adb8", "grid": "#2c333b", "paper": "#14181c",
-    "blue": "#5cb3f0", "orange": "#f0944d", "green": "#46c9a4", "grey": "#616c78", "faint": "#333c45",
+    "blue": "#5cb3f0", "orange": "#f0944d", "green": "#46c9a4", "grey": "#6b7783", "faint": "#3d4751",
 }  # fmt: skip
 NAMED: Final = {name: f"var(--{name})" for name in LIGHT}
 

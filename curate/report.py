@@ -35,6 +35,12 @@ MISSING: Final = (
     'The report needs Vega-Lite, which is not installed: pip install "trace-curate[report]". `--format markdown` does without.'
 )
 
+LIMITS: Final = {"tables": 120, "columns": 120, "titles": 400, "kicker": 400, "title": 400, "headline": 400}
+"""Longest text in characters by key of the document, so that no name makes the file large."""
+
+SOURCES: Final = 40
+"""So many sources are described one by one."""
+
 # --- HTML -----------------------------------------------------------------------------------------------------------------
 
 
@@ -141,13 +147,15 @@ def _panel(panel: Panel) -> dict[str, Any]:
     }
 
 
-def _visible(value: Any) -> Any:
+def _visible(value: Any, limit: int = 2000) -> Any:
+    """Text of at most ``limit`` characters, without any that steer a reader; what repeats at every stop has a lower limit."""
     if isinstance(value, str):
-        return "\n".join(safe(line) for line in value.split("\n"))
+        cut = value if len(value) <= limit else value[: limit - 1] + "…"
+        return "\n".join(safe(line) for line in cut.split("\n"))
     if isinstance(value, Mapping):
-        return {key: _visible(item) for key, item in value.items()}
+        return {key: _visible(item, LIMITS.get(key, limit)) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_visible(item) for item in value]
+        return [_visible(item, limit) for item in value]
     return value
 
 
@@ -290,7 +298,8 @@ def picture(yielded: Mapping[str, Any], *, bound: int | None = None, form: Liter
 
 
 def _names(meta: Meta) -> str:
-    return " and ".join(str(s.get("name")) for s in meta.sources if s.get("name")) or "a ledger"
+    names = [str(s["name"]) for s in meta.sources if s.get("name")]
+    return " and ".join(names if len(names) < 4 else [*names[:2], plural(len(names) - 2, "other")]) or "a ledger"
 
 
 def _word(data: Data) -> str:
@@ -329,13 +338,15 @@ def _facts(data: Data) -> list[list[str]]:
     for t in made.thinking:
         if t.decision == "mixed":
             lines.append(["Thinking", f"{n(t.thinking)} of {n(t.traces)} traces of {t.name} think, so it is not required here."])
-    for s in meta.sources:
+    for s in meta.sources[:SOURCES]:
         mapping = ", ".join(f"{role} = {column}" for role, column in (s.get("mapping") or {}).items())
         lines.append(["Source", str(s.get("name") or "?") + (f": {mapping}" if mapping else "")])
         lines.append(["Revision", str(s.get("revision") or "local files")])
         if s.get("licence"):
             licence = s["licence"]
             lines.append(["Licence", licence if isinstance(licence, str) else ", ".join(map(str, licence))])
+    if len(meta.sources) > SOURCES:
+        lines.append(["Sources", f"and {len(meta.sources) - SOURCES:,} more"])
     if made.facts["bad_rows"]:
         lines.append(
             ["Bad rows", f"{plural(made.facts['bad_rows'], 'row')} without text, with lists that do not line up, or not readable."]

@@ -219,6 +219,23 @@ def test_a_large_set_gives_a_small_file() -> None:
     assert [row[0] for row in panels(page)["composition"]["tables"][0]][-1] == "493 others"
 
 
+def test_no_name_and_no_number_of_sources_makes_it_large() -> None:
+    long = "x" * 100_000
+    frame = make(*({"problem": f"{long}{i}", "group": f"{i}{long}", "tokens": 100 + 50 * i, "source": i} for i in range(60)))
+    meta = Meta(sources=tuple({"name": f"{long}{i}", "mapping": {"trace": long}} for i in range(300)))
+    page = report.html(frame, meta, rules=Rules(), by=long)
+    assert len(page.encode()) < 2_000_000
+    assert ["Sources", "and 260 more"] in block(page)["facts"]
+
+
+def test_composition_is_that_of_yield_by() -> None:
+    groups = {g.name: g for g in collect(SIX, Meta(), rules=Rules(), bound=200).groups}
+    data = collect(SIX, Meta(), rules=Rules(), bound=200)
+    for name, made in yields.by(SIX, Meta(), bounds=[200]).items():
+        assert (groups[name].problems, groups[name].with_passing) == (made.problems, made.with_passing)
+        assert groups[name].kept[data.at] == made.bounds[0].problems.shortest
+
+
 def test_every_chart_is_valid_vega_lite_and_shows_in_a_notebook() -> None:
     drawn = report.draw(SIX, ESTIMATE, bound=200, fits=memory.table("qwen2.5-3b", ["t4"]), by="kind")
     assert list(drawn) == [
