@@ -337,9 +337,21 @@ def to_arrow(items: Sequence[dict[str, Any]], schema: pa.Schema) -> pa.RecordBat
 
 def _column(values: list[Any], dtype: pa.DataType) -> pa.Array:
     try:
+        if any(_lone(v, dtype) for v in values):
+            raise TypeError("a single value where lists are")
         return pa.array(values, dtype)
     except (pa.ArrowException, TypeError, OverflowError):
         return pa.array([_fit(v, dtype) for v in values], dtype)
+
+
+def _lone(value: Any, dtype: pa.DataType) -> bool:
+    """Whether a single value stands where the type has a list; Arrow takes "" for an empty list."""
+    if value is None or not pa.types.is_nested(dtype):
+        return False
+    if pa.types.is_list(dtype):
+        inner = dtype.value_type
+        return not isinstance(value, list) or (pa.types.is_nested(inner) and any(_lone(v, inner) for v in value))
+    return any(_lone(value.get(f.name), f.type) for f in dtype) if isinstance(value, dict) else True
 
 
 def _fit(value: Any, dtype: pa.DataType) -> Any:
