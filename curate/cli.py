@@ -82,7 +82,7 @@ def inspect_(**o: Any) -> None:
       curate inspect traces.parquet --tokenizer Qwen/Qwen3-8B
       curate inspect traces.parquet --show 3
     """
-    from curate import api, render, survey
+    from curate import api, render_data, survey
 
     show_n, against = o.pop("show"), o.pop("against")
     if show_n is not None and show_n != "longest" and not (show_n.isdigit() and int(show_n)):
@@ -90,10 +90,10 @@ def inspect_(**o: Any) -> None:
     request = request_of(o, details=show_n is None)
     reading = reading_of(request, o["quiet"])
     if show_n is not None:
-        click.echo_via_pager(render.trace(*found) for found in api.shown(reading, show_n))
+        click.echo_via_pager(render_data.trace(*found) for found in api.shown(reading, show_n))
         return
     facts = survey.facts(reading.ledger, reading.meta, rules_of(o)) | api.examine_of(reading, request, against=against)
-    show(o["as_json"], facts, lambda: render.inspection(facts, reading.meta, spec=" ".join(request.sources)))
+    show(o["as_json"], facts, lambda: render_data.inspection(facts, reading.meta, spec=" ".join(request.sources)))
 
 
 @main.command()
@@ -109,12 +109,12 @@ def count(**o: Any) -> None:
     Example:
       curate count traces.parquet --tokenizer Qwen/Qwen3-8B -o ledger.parquet
     """
-    from curate import output, render, yields
+    from curate import output, render_out, yields
 
     reading = reading_of(request_of(o, details=True), o["quiet"])
     facts = yields.facts(reading.ledger, reading.meta, rules_of(o))
     output.write_ledger(o["out"], reading.ledger, reading.meta)
-    show(o["as_json"], {**facts, "out": str(o["out"])}, lambda: render.counted(facts, reading.meta, o["out"]))
+    show(o["as_json"], {**facts, "out": str(o["out"])}, lambda: render_out.counted(facts, reading.meta, o["out"]))
 
 
 @main.command("yield")
@@ -206,7 +206,7 @@ def select(ctx: click.Context, /, **o: Any) -> None:
     Example:
       curate select traces.parquet --shortest --max-tokens 8192 -o out
     """
-    from curate import api, last, locate, render
+    from curate import api, last, locate, render_out
 
     if o["like"]:
         o |= _like(ctx, o.pop("like"))
@@ -230,7 +230,7 @@ def select(ctx: click.Context, /, **o: Any) -> None:
     show(
         o["as_json"] and repo is None,
         done.facts,
-        lambda: render.selection(done.facts, done.written, done.meta, rules, trainer=api.trainer_line(done, rules)),
+        lambda: render_out.selection(done.facts, done.written, done.meta, rules, trainer=api.trainer_line(done, rules)),
     )
     if not done.facts["kept"]:
         click.echo(f"Warning: nothing was kept, 0 of {done.facts['traces']:,} traces; the files have zero rows.", err=True)

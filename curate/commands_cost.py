@@ -72,7 +72,7 @@ def padding(**o: Any) -> None:
       curate padding traces.parquet --max-length 8192 --trainer trl
       curate padding ledger.parquet --max-length 4000 --batching fixed --model gemma-3-4b
     """
-    from curate import batching, memory, render, render_cost
+    from curate import batching, memory, render_cost, said
     from curate import padding as costs
 
     keys = ("max_length", "batching", "trainer", "micro_batch", "accumulate", "dp", "cp", "pad_to_multiple")
@@ -83,7 +83,7 @@ def padding(**o: Any) -> None:
     cost = costs.Cost(linear=linear, quadratic=quadratic, name=shape.name)
     reading = reading_of(request_of(o), o["quiet"])
     audit = costs.audit(costs.lengths_of(reading.ledger), cost=cost, **options)
-    how = render.counted_by(reading.meta).rstrip(".")
+    how = said.counted_by(reading.meta).rstrip(".")
     show(o["as_json"], audit.json(), lambda: render_cost.padding(audit, lengths=how).rstrip())
 
 

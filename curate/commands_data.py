@@ -49,7 +49,7 @@ def verify(**o: Any) -> None:
     """
     from tqdm import tqdm
 
-    from curate import api, judging, render, verdicts
+    from curate import api, judging, render_data, verdicts
 
     keys = ("out", "tests", "answer", "isolation", "time_limit", "memory", "workers", "resume")
     v = {key: o.pop(key) for key in keys}
@@ -78,7 +78,7 @@ def verify(**o: Any) -> None:
             progress=tell,
         )
     facts = {"traces": table.height, "verdicts": verdicts.counts(table), "isolation": v["isolation"], "out": str(v["out"])}
-    show(o["as_json"], facts, lambda: render.judged(facts, table, request.sources))
+    show(o["as_json"], facts, lambda: render_data.judged(facts, table, request.sources))
 
 
 @click.command()
@@ -93,21 +93,21 @@ def sources(name: str | None, presets: Path | None, as_json: bool, quiet: bool) 
       curate sources solutions_py_decontaminated
     """
     from curate import presets as known
-    from curate import render
+    from curate import render_data
     from curate.errors import CurateError
 
     del quiet
     table = known.merge(known.known(), known.load(presets)) if presets else known.known()
     if name is None:
         records = known.listing(table)
-        show(as_json, {"sources": records}, lambda: render.known(records))
+        show(as_json, {"sources": records}, lambda: render_data.known(records))
         return
     found = known.find(name, table)
     if found is None:
         raise CurateError(f"{name} is no known data set.{known.near_names(name, table)} `curate sources` lists them.")
     facts = {"name": found.name, "where": found.where_from, "columns": known.roles(found), "notes": known.notes(found)}
     facts |= {"basis": found.passed_basis, "licence": found.licence, "rows": found.rows, "siblings": list(found.siblings)}
-    show(as_json, facts, lambda: render.known_one(facts))
+    show(as_json, facts, lambda: render_data.known_one(facts))
 
 
 @click.command()
@@ -116,13 +116,13 @@ def sources(name: str | None, presets: Path | None, as_json: bool, quiet: bool) 
 def cache(clear: bool, as_json: bool, quiet: bool) -> None:
     """What is kept of earlier readings, where, and how to be rid of it."""
     from curate import cache as kept
-    from curate import render
+    from curate import render_data
 
     del quiet
     entries = kept.entries()
     facts = {"folder": str(kept.folder()), "entries": len(entries), "bytes": sum(e.size for e in entries)}
     facts["cleared"] = kept.clear() if clear else 0
-    show(as_json, facts, lambda: render.kept(facts))
+    show(as_json, facts, lambda: render_data.kept(facts))
 
 
 early = (verify,)

@@ -38,7 +38,7 @@ def check(out: Path, trainer: str | None, max_length: int | None, source: str | 
       curate check out
       curate check out --trainer trl --max-length 8192
     """
-    from curate import api, render
+    from curate import api, render_out
     from curate import check as checks
 
     if (trainer is None) != (max_length is None):
@@ -48,7 +48,7 @@ def check(out: Path, trainer: str | None, max_length: int | None, source: str | 
     proof = api.proof(out, trainer, max_length) if trainer and max_length else None
     facts = {"ok": all(f.fault is None for f in found) and (proof is None or proof["proved"]), "checks": [f.json() for f in found]}
     facts["trainer"] = proof
-    show(as_json, facts, lambda: render.checked(facts, out))
+    show(as_json, facts, lambda: render_out.checked(facts, out))
     if not facts["ok"]:
         click.get_current_context().exit(1)
 

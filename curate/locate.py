@@ -161,9 +161,6 @@ def _config(spec: str, folder: Path, config: str | None, split: str) -> Place:
     paths = _walk(folder)
     picked = configs.pick(paths, front, where=str(folder), config=config, split=split)
     files = sorted(folder / f for f in picked.files)
-    outside = next((f for f in files if not f.resolve().is_relative_to(folder.resolve()) and not f.is_symlink()), None)
-    if outside is not None:
-        raise CurateError(f"The README of {folder} lists {outside}, which is not in the folder.")
     kinds = {kind(f) for f in files}
     left = sorted({Path(p).suffix for p in paths if kind(Path(p)) not in (None, *kinds) and Path(p).name not in configs.METADATA})
     notes = (f"{spec}: files of other formats were left out ({', '.join(left)}).",) if left else ()

@@ -1,29 +1,14 @@
-"""How results look on a terminal: the decision first, the table second, caveats last. Pure: facts in, text out."""
+"""How a yield looks on a terminal: the decision first, the table second, caveats last. Pure: facts in, text out."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-import polars as pl
-
-from curate.ledger import REASONS, Meta
-from curate.plain import millions, n, percent, plural, safe, wrap
-from curate.plain import table as table_of
-from curate.selection import Rules
+from curate.ledger import Meta
+from curate.plain import millions, n, percent, plural, safe, table, wrap
+from curate.said import altered_by, counted_by, counted_out, passing_by, rows_of, synthetic
 from curate.yields import Bound, Yield
-
-SAID = {
-    "kept": "kept",
-    "not_chosen": "another fitting one chosen",
-    "over_length": "over the bound",
-    "not_passing": "failed or not checked",
-    "no_thinking": "no thinking",
-    "unfinished": "cut off or unfinished",
-    "no_problem": "no problem id",
-    "bad_row": "no text, or lists that do not line up",
-}
 
 
 def yields(
@@ -38,9 +23,9 @@ def yields(
     """The screen of ``curate yield``."""
     beside = beside or {}
     if not made.facts["traces"]:
-        return "\n".join([f"0 traces in {_rows(made.facts)}: there is nothing to count.", *_basis(made, meta)])
+        return "\n".join([f"0 traces in {rows_of(made.facts)}: there is nothing to count.", *_basis(made, meta)])
     altered = beside.get("render_altered", 0)
-    lines = [*_synthetic(meta), *_altered(altered, made.facts["traces"]), *_decision(made), *_ceiling(made, meta), ""]
+    lines = [*synthetic(meta), *altered_by(altered, made.facts["traces"]), *_decision(made), *_ceiling(made, meta), ""]
     lines += _bounds(made, bars=bars)
     lines += _needed(made)
     if made.bounds and made.bounds[0].skew is not None:
@@ -56,31 +41,12 @@ def yields(
     return "\n".join(lines)
 
 
-def _altered(altered: int, traces: int) -> list[str]:
-    if not altered:
-        return []
-    text = (
-        f"STOP  This chat template drops or changes a part of {n(altered)} of {n(traces)} traces: a trainer would see what is "
-        "counted here, not the whole traces. Use --chat-template FILE with a training version (TRL and open-r1 publish such), "
-        "or count the trace alone with --count trace."
-    )
-    return [*wrap(text, indent="      "), ""]
-
-
 def _old_rule(rows: Sequence[Mapping[str, Any]] | None) -> list[str]:
     if not rows:
         return []
     head = ["max tokens", "kept by the old rule", "of them over the bound", "dropped though they fit"]
     cells = [[n(r["max_tokens"]), n(r["kept"]), n(r["over"]), n(r["lost"])] for r in rows]
-    return ["", "The old rule beside the exact count, in traces:", *table_of([head, *cells], left=0)]
-
-
-def _rows(facts: Mapping[str, Any]) -> str:
-    return plural(facts["rows"], "row")
-
-
-def _synthetic(meta: Meta) -> list[str]:
-    return [line for s in meta.sources if s.get("synthetic") for line in wrap(f"{safe(s['name'])}: {safe(s['synthetic'])}")]
+    return ["", "The old rule beside the exact count, in traces:", *table([head, *cells], left=0)]
 
 
 def headline(made: Yield) -> Bound:
@@ -179,7 +145,7 @@ def spanned(groups: Sequence[tuple[str, int]], rows: list[list[str]]) -> list[st
         above += "  " + title.rjust(max(width, len(title)))
         at += count
     rows[0] = [cell.rjust(width) for cell, width in zip(rows[0], widths, strict=True)]
-    return [above.rstrip(), *table_of(rows, left=0)]
+    return [above.rstrip(), *table(rows, left=0)]
 
 
 def _range(bound: Bound) -> str:
@@ -224,7 +190,7 @@ def _skew(made: Yield) -> list[str]:
         *([n(first.unrated.with_passing)] if loose else []),
         "",
     ]
-    lines += table_of([head, *rows, sizes, able], left=1)
+    lines += table([head, *rows, sizes, able], left=1)
     if made.difficulty_conflicts:
         lines += wrap(
             f"  {plural(made.difficulty_conflicts, 'problem')} with traces of different difficulty: the earliest given counts."
@@ -277,294 +243,5 @@ def _basis(made: Yield, meta: Meta) -> list[str]:
                 f"Thinking: {n(t.thinking)} of {n(t.traces)} traces of {safe(t.name)} think, so it is not required here. "
                 "--thinking required or optional decides; `select` asks for it."
             )
-    lines += _counted_out(meta)
+    lines += counted_out(meta)
     return lines
-
-
-def _counted_out(meta: Meta) -> list[str]:
-    lines = []
-    for s in meta.sources:
-        if s.get("finish"):
-            told = ", ".join(f"{safe(k)} {n(v)}" for k, v in list(s["finish"].items())[:5])
-            lines += wrap(f"Finish: values that mean cut off in {safe(s['name'])}: {told}.")
-        if s.get("excluded_rows"):
-            lines += wrap(f"Where: {n(s['excluded_rows'])} of {n(s['rows'])} rows of {safe(s['name'])} left out by --where.")
-        if s.get("bad_lines"):
-            lines += wrap(
-                f"Bad lines: {len(s['bad_lines'])} left out of {safe(s['name'])}: {'; '.join(safe(b) for b in s['bad_lines'][:3])}."
-            )
-    return lines
-
-
-def counted_by(meta: Meta) -> str:
-    """How tokens were counted, in a sentence."""
-    t = meta.tokens
-    what = "the trace alone" if t.get("count") == "trace" else "the whole sample"
-    if t.get("basis") == "exact":
-        return f"exact, {what}, by {safe(t.get('by'))}."
-    if t.get("basis") == "column":
-        return f"the publisher's count in {safe(t.get('by'))}, taken at its word."
-    rule = safe(t.get("by"))
-    if t.get("low") == t.get("high") == 1.0:
-        return f"{rule} over {what}, an old rule and unchecked here: true lengths differ by text. --tokenizer counts exactly."
-    return f"estimated over {what} ({rule}); true totals lie within {t.get('low'):.2f} to {t.get('high'):.2f} times of it in 95 % of sources. --tokenizer counts exactly."
-
-
-def passing_by(passing: Mapping[str, Any], *, unverified: bool) -> str:
-    """What stands behind a verdict, in a sentence."""
-    basis = passing["basis"]
-    counts = f"{n(passing['passed'])} true, {n(passing['failed'])} false, {n(passing['unknown'])} unknown"
-    if basis == "none" or unverified:
-        return "unknown: no trace has a verdict, so every finished trace counts here. `curate select` wants --passing finished for that."
-    said = {
-        "verdict": "the data's own verdicts",
-        "judge": "a model's judgement",
-        "verified": "verdicts computed by `curate verify`",
-        "prefiltered": "the publisher kept only passing traces",
-        "proxy": "a stand-in for a verdict, no verdict",
-        "mixed": "verdicts of several kinds",
-    }
-    return f"{said.get(basis, basis)}: {counts}."
-
-
-def counted(facts: Mapping[str, Any], meta: Meta, out: Path) -> str:
-    """The screen of ``curate count``."""
-    t = facts["tokens"]
-    lines = wrap(
-        f"{n(facts['traces'])} traces of {n(facts['problems'])} problems counted: {millions(t['total'])} tokens, written to {out}."
-    )
-    if t["counted"]:
-        lines.append(f"  half within {n(t['p50'])}, 90 % within {n(t['p90'])}, 99 % within {n(t['p99'])}, longest {n(t['max'])}")
-    lines += ["", *wrap("Tokens: " + counted_by(meta)), f"Next: curate yield {out}"]
-    return "\n".join(lines)
-
-
-def selection(facts: Mapping[str, Any], written: Any, meta: Meta, rules: Rules, *, trainer: str | None = None) -> str:
-    """The screen of ``curate select``; ``trainer`` is a trainer's one line of configuration for these rows."""
-    out, kept, bound = facts["out"], facts["kept"], rules.max_tokens
-    one = ", one passing trace each" if rules.policy != "all" else ""
-    lines = wrap(
-        f"Ready: {out}/ holds {plural(facts['problems_kept'], 'problem')}{one}, {plural(kept, 'trace')}, "
-        f"{millions(facts['tokens_kept'])} tokens, none cut."
-    )
-    lost = facts["problems"] - facts["problems_kept"]
-    if lost:
-        within = f" within {n(bound)} tokens" if bound else ""
-        lines += wrap(f"Lost: {plural(lost, 'problem')} with no passing trace{within}.")
-    rows = [["traces", "count", "problems lost"], [SAID["kept"], n(kept), ""]]
-    for reason in reversed(REASONS):
-        if facts["dropped"][reason]:
-            said = f"over {n(bound)}, dropped whole" if reason == "over_length" and bound else SAID[reason]
-            rows.append([said, n(facts["dropped"][reason]), n(facts["problems_lost"].get(reason, 0))])
-    rows.append(["total read", n(facts["traces"]), n(lost)])
-    lines += ["", *table_of(rows), "", *_easier(written.manifest["yield"], bound)]
-    if written.rewritten:
-        lines += wrap(
-            f"messages rewritten in {plural(written.rewritten, 'row')}: the source's own held another trace than the chosen one."
-        )
-    lines += wrap("Tokens: " + counted_by(meta))
-    if trainer:
-        lines.append(f"TRL: {trainer}   (curate check {out} --trainer trl --max-length {bound})")
-    lines.append(f"Test memory first with the longest rows: {out}/longest.parquet")
-    lines += [f'Next  load_dataset("{out}")', f"      curate yield {out}", f"      curate push {out} ORG/NAME"]
-    return "\n".join(lines)
-
-
-def _easier(made: Mapping[str, Any], bound: int | None) -> list[str]:
-    """What the bound did to the difficulty of the set, where difficulty is known."""
-    skew = next((b["skew"] for b in made["bounds"] if b["max_tokens"] == bound), None)
-    if not skew or len(skew["bands"]) < 2 or skew["kept_median"] is None:
-        return []
-    share = skew["hard_share"]
-    return wrap(
-        f"Difficulty: median {skew['kept_median']:,g} of the kept problems, {skew['all_median']:,g} of all with a passing trace; the hardest "
-        f"({skew['bands'][-1]['label']}) are {percent(share['kept'])} of the set instead of {percent(share['with_passing'])}."
-    )
-
-
-def inspection(facts: Mapping[str, Any], meta: Meta, *, spec: str) -> str:
-    """The screen of ``curate inspect``: what is wrong first, then what it is."""
-    lines = [*_synthetic(meta), *_warnings(facts, meta), ""]
-    for label, text in _described(facts, meta):
-        lines += [("  " + label.ljust(13) if i == 0 else " " * 15) + line for i, line in enumerate(wrap(text, width=85))]
-    lines += ["", *wrap("Tokens: " + counted_by(meta)), *_counted_out(meta)]
-    steps = [f"curate yield {spec}", f"curate inspect {spec} --show 3"]
-    if facts["passing"]["basis"] in ("none", "proxy") and any(s.get("tests") for s in meta.sources):
-        steps.insert(1, f"curate verify {spec} -o verdicts.parquet")
-    return "\n".join([*lines, "", *(("Next  " if i == 0 else "      ") + step for i, step in enumerate(steps))])
-
-
-def _described(facts: Mapping[str, Any], meta: Meta) -> list[tuple[str, str]]:
-    t, s, d = facts["tokens"], facts["structure"], facts["difficulty"]
-    per = facts["traces_per_problem"]
-    shown = ", ".join(f"{k} in {n(v)}" for k, v in list(per.items())[:6]) + (", ..." if len(per) > 6 else "")
-    whole = facts["traces"] - facts["unfinished"] - facts["bad_rows"]
-    thinking = facts["traces"] - facts["without_thinking"] - facts["bad_rows"]
-    rows = [
-        ("traces", f"{n(facts['traces'])} in {_rows(facts)}"),
-        ("problems", f"{n(facts['problems'])}; traces per problem: {shown or '-'}"),
-        ("finished", f"{n(whole)}; {n(facts['unfinished'])} cut off or unfinished"),
-        (
-            "reasoning",
-            f"{n(thinking)} think; {n(s['complete'])} closed with an answer behind it; {n(s['opening_missing'])} without an "
-            f"opening mark; {n(s['malformed'])} malformed; {n(s['control_text'])} with chat control tokens in the text",
-        ),
-        ("passing", passing_by(facts["passing"], unverified=facts["passing"]["basis"] == "none")),
-        ("difficulty", f"{n(d['rated'])} traces rated, {n(d['unrated'])} unrated" if d["rated"] else "none"),
-        ("length", f"half {n(t['p50'])} / 90 % {n(t['p90'])} / 99 % {n(t['p99'])} / longest {n(t['max'])} tokens"),
-    ]
-    parts = {k: v for k, v in facts["lengths"].items() if v and v["p50"] is not None}
-    if parts:
-        rows.append(("  of it", ", ".join(f"{k} {n(v['p50'])}" for k, v in parts.items()) + " (medians)"))
-    own = next((s for s in meta.sources if s.get("own_tokens")), None)
-    if own:
-        rows.append(
-            ("own count", f"{safe(own['own_tokens'])} ({safe(own.get('own_tokens_by', 'by the publisher'))}); --tokens uses it")
-        )
-    rows += _looked(facts)
-    for source in meta.sources:
-        rows.append(
-            ("columns", safe(source["name"]) + ": " + ", ".join(f"{safe(k)} = {safe(v)}" for k, v in source["mapping"].items()))
-        )
-        known = [safe(x) for x in (source.get("licence"), source.get("revision") and f"revision {source['revision'][:12]}") if x]
-        rows += [("licence", ", ".join(known))] if known else []
-    return rows
-
-
-def _looked(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What was found by looking into the text."""
-    rows = []
-    sample = facts.get("sample")
-    if sample:
-        of = "all" if sample["looked_at"] >= sample["of"] else "a random sample of"
-        exact = facts["duplicates"]
-        rows.append(
-            ("copies", f"{n(exact)} exact of all; {n(sample['near_copies'])} near copies among {of} {n(sample['looked_at'])}")
-        )
-        rows.append(
-            ("loops", f"{n(sample['loops'])} of {of} {n(sample['looked_at'])} end in a loop: the same 8 words over and over")
-        )
-    if facts.get("overlap"):
-        o = facts["overlap"]
-        rows.append(
-            (
-                "overlap",
-                f"{n(o['sharing'])} of {n(o['problems'])} problems share {o['n']} words in a row with the benchmark; {n(o['most'])} hold most of an item",
-            )
-        )
-    return rows
-
-
-def _warnings(facts: Mapping[str, Any], meta: Meta) -> list[str]:
-    """What is wrong, worst first; the template before everything, since nothing else matters when it deletes the reasoning."""
-    out = _altered(facts["structure"]["render_altered"], facts["traces"])
-    template = facts.get("template")
-    if template and not template["keeps_reasoning"]:
-        out = wrap(f"STOP  {template['sentence']} {template['remedy'] or ''}", indent="      ")
-        out += wrap(f"A trainer would see: {safe(template['sees'])}", indent="      ")
-    elif template:
-        out.append(f"OK    {template['sentence']}")
-    notes = []
-    if facts["traces"] and set(facts["traces_per_problem"]) == {"1"}:
-        notes.append("One trace per problem: shortest is first.")
-    ids = facts.get("ids")
-    if ids and ids["suspect"]:
-        notes.insert(
-            0, f"The id numbers rows: {n(ids['ids'])} ids for {n(ids['prompts'])} prompts. Group by the prompt: --problem prompt."
-        )
-    siblings = list(dict.fromkeys(x for s in meta.sources for x in s.get("siblings", ())))
-    if siblings and notes:
-        notes.append(f"More traces of the same problems: {', '.join(siblings)}.")
-    if facts["passing"]["basis"] == "none":
-        notes.append("Nobody has checked which traces pass.")
-    if facts["traces"] and facts["unfinished"] * 20 > facts["traces"]:
-        notes.append(f"{percent(facts['unfinished'], facts['traces'])} of the traces are cut off or unfinished.")
-    order = facts.get("order")
-    if order and order["misleading"]:
-        notes.append(
-            f"The file is in an order: its first {order['head']} traces have a median of {n(order['head_median'])} tokens, all have "
-            f"{n(order['median'])}. Use --sample, not the head."
-        )
-    quotes = facts.get("quotes")
-    if quotes:
-        notes.append(
-            f"These traces were made from prompts that held the {quotes['hint']}: {n(quotes['quoting'])} of {n(quotes['looked_at'])} looked at quote it."
-        )
-    if facts["bad_rows"]:
-        notes.append(f"{plural(facts['bad_rows'], 'row')} without text, with lists that do not line up, or not readable.")
-    if facts["rows_without_problem"]:
-        notes.append(f"{plural(facts['rows_without_problem'], 'row')} without a problem id.")
-    out += [line for note in notes for line in wrap("NOTE  " + note, indent="      ")]
-    return out or ["Nothing wrong was found."]
-
-
-def trace(fact: Mapping[str, Any], prompt: str, text: str) -> str:
-    """One trace to read: what is known of it, its prompt, and all of its text."""
-    verdict = {True: "passed", False: "failed", None: "not checked"}[fact["passed"]]
-    ended = "finished" if fact["finished"] else "cut off or unfinished"
-    head = (
-        f"problem {safe(fact['problem'])}, row {fact['row']}, item {fact['item']}: {n(fact['tokens'])} tokens, {verdict}, {ended}"
-    )
-    body = "\n".join(safe(line) for line in f"{prompt}\n{'-' * 40}\n{text}".replace("\r\n", "\n").split("\n"))
-    return f"{'=' * 100}\n{head}\n{'=' * 100}\n{body}\n\n"
-
-
-def judged(facts: Mapping[str, Any], table: pl.DataFrame, sources: Sequence[str]) -> str:
-    """The screen of ``curate verify``."""
-    found = facts["verdicts"]
-    known = facts["traces"] - found["unverifiable"]
-    lines = wrap(
-        f"{n(found['passed'])} of {n(known)} judged traces pass ({percent(found['passed'], known)}); "
-        f"{n(found['unverifiable'])} could not be judged."
-    )
-    lines += ["", *table_of([[name, n(count)] for name, count in found.items() if count])]
-    few = table.filter((pl.col("verdict") == "passed") & (pl.col("tests") <= 2)).height
-    if few:
-        lines += ["", f"{plural(few, 'pass', 'passes')} on one or two tests only: --min-tests 3 leaves them out."]
-    return "\n".join([*lines, "", f"Next: curate select {' '.join(sources)} --shortest --verdicts {facts['out']}"])
-
-
-def known(records: Sequence[Mapping[str, str]]) -> str:
-    """The screen of ``curate sources``."""
-    head = ["name", "source", "rows", "passing", "difficulty", "licence"]
-    return "\n".join(table_of([head, *([r[h] for h in head] for r in records)], left=6)) + "\n\nMore of one: curate sources NAME"
-
-
-def known_one(facts: Mapping[str, Any]) -> str:
-    """What is known of one data set."""
-    lines = [f"{facts['name']}: {facts['where']}, {facts['rows'] or 'rows not stated'}, {facts['licence']}", ""]
-    lines += table_of([[role, safe(text)] for role, text in facts["columns"].items()], left=2)
-    lines += [""]
-    for note in facts["notes"]:
-        lines += wrap(f"- {note}", indent="  ")
-    if facts["siblings"]:
-        lines += wrap(f"Pool with {', '.join(facts['siblings'])}: further traces of the same problems.")
-    return "\n".join([*lines, "", f"Next: curate yield {facts['name']}"])
-
-
-def kept(facts: Mapping[str, Any]) -> str:
-    """The screen of ``curate cache``."""
-    if facts["cleared"]:
-        return f"{plural(facts['cleared'], 'file')} deleted from {facts['folder']}."
-    return f"{facts['folder']} holds {plural(facts['entries'], 'reading')}, {facts['bytes'] / 1e6:,.1f} MB. --clear deletes them."
-
-
-def checked(facts: Mapping[str, Any], out: Path) -> str:
-    """The screen of ``curate check``."""
-    sound = all(c["ok"] for c in facts["checks"])
-    lines = [f"{out} is {'sound' if sound else 'not sound'}.", ""]
-    for c in facts["checks"]:
-        lines += wrap(f"  {'ok ' if c['ok'] else 'NO '} {c['what']}" + (f": {c['fault']}" if c["fault"] else ""), indent="      ")
-    proof = facts["trainer"]
-    if proof:
-        said = "takes every row whole" if proof["proved"] else "is not proved to take every row whole"
-        if proof["over"]:
-            said = f"would not take {n(proof['over'])} of {n(proof['rows'])} rows whole"
-        lines += [
-            "",
-            *wrap(f"{proof['trainer']} at {n(proof['max_length'])} {said} (longest {n(proof['longest'])}). {proof['because']}"),
-        ]
-        lines += [line for f in (*proof["faults"], *proof["notes"]) for line in wrap(f"  {f}", indent="    ")]
-        if proof["line"]:
-            lines += ["", f"  {proof['line']}"]
-    return "\n".join(lines)

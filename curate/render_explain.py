@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from curate.explain import Change, Diff, Trace, Why
 from curate.plain import millions, n, plural, safe, table, wrap
-from curate.render import SAID
+from curate.said import REASON as SAID
 from curate.skew import plain
 
 SHOWN = 10

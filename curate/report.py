@@ -25,9 +25,9 @@ from curate.markdown import command as shell
 from curate.markdown import md
 from curate.memory import Fit
 from curate.plain import millions, n, percent, plural, safe
-from curate.render import counted_by, passing_by
 from curate.report_data import Data, collect
 from curate.report_panels import PARTS, Panel
+from curate.said import counted_by, passing_by
 from curate.selection import Rules
 
 TEMPLATES: Final = Path(__file__).parent / "templates"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from curate import charts
 from curate.plain import millions, n, percent, plural
-from curate.render import SAID
 from curate.report_data import MICRO_BATCH, Data
 from curate.report_panels import Column, Panel, Row, in_tokens, nothing, share_of, what
+from curate.said import REASON as SAID
 
 # --- which trace to choose --------------------------------------------------------------------------------------------------
 
