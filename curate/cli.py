@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from curate import commands_cost, commands_data, commands_out
+from curate import commands_cost, commands_data, commands_out, commands_report
 from curate.errors import CurateError, UsageError
 from curate.options import (
     FILE,
@@ -43,12 +43,16 @@ class Commands(click.Group):
         except CurateError as e:
             click.echo(f"Error: {safe(e)}", err=True)
             ctx.exit(2 if isinstance(e, UsageError) else 1)
-        except KeyboardInterrupt:
-            click.echo("Stopped. Nothing was left half-written.", err=True)
-            ctx.exit(130)
         except BrokenPipeError:
             sys.stderr.close()
             ctx.exit(1)
+        except OSError as e:
+            where = f": {safe(e.filename)}" if e.filename else ""
+            click.echo(f"Error: {e.strerror or e}{where}. Nothing was left half-written.", err=True)
+            ctx.exit(1)
+        except KeyboardInterrupt:
+            click.echo("Stopped. Nothing was left half-written.", err=True)
+            ctx.exit(130)
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -262,6 +266,6 @@ def _policy(shortest: bool, policy: str | None) -> Any:
     return policy or "shortest"
 
 
-for module in (commands_data.early, commands_cost.commands, commands_out.commands, commands_data.late):
+for module in (commands_data.early, commands_cost.commands, commands_report.commands, commands_out.commands, commands_data.late):
     for command in module:
         main.add_command(command)

@@ -12,6 +12,7 @@ import glob
 import hashlib
 import json
 import os
+import platform
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -71,6 +72,8 @@ def claim(out: Path, *, overwrite: bool) -> None:
         return
     if not (_ours(out) or (out / JOURNAL).exists()):
         raise CurateError(f"{out} holds files that curate did not write, and is left alone. Name another folder with -o.")
+    if not overwrite and not (out / "manifest.json").exists():
+        raise CurateError(f"{out} holds the remains of a run that was stopped. Use --overwrite to write it anew.")
     if not overwrite:
         raise CurateError(f"{out} holds an output already. Use --overwrite to replace it, or name another folder with -o.")
 
@@ -377,16 +380,26 @@ def _longest(tmp: Path, shape: Shape, shards: list[str]) -> dict[str, Any]:
 
 def write_ledger(path: Path, ledger: pl.DataFrame, meta: Meta) -> None:
     """A ledger file, whole or absent."""
+    write_file(path, to_bytes(ledger, meta))
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """A file, whole or absent.
+
+    Raises:
+        CurateError: its folder does not exist, or it cannot be written.
+    """
     if not path.absolute().parent.is_dir():
         raise CurateError(f"{path.parent} does not exist. Make the folder first, or name another file with -o.")
     aside = path.with_name(f".{path.name}.part-{os.getpid()}")
     try:
-        aside.write_bytes(to_bytes(ledger, meta))
+        aside.write_bytes(data)
         aside.replace(path)
     except OSError as e:
         raise CurateError(f"{path} cannot be written: {e.strerror or e}. Name another file with -o.") from None
     finally:
-        aside.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            aside.unlink(missing_ok=True)
 
 
 def _facts(path: Path) -> dict[str, Any]:
@@ -419,7 +432,7 @@ def workspace(out: Path, *, overwrite: bool) -> Iterator[Path]:
     """A folder beside ``out`` for the time of the work, after ``claim``; remains of killed runs are cleared, and so is this one."""
     claim(out, overwrite=overwrite)
     beside = out.absolute().parent
-    stem = f".{out.absolute().name}.part-"
+    stem = f".{out.absolute().name}.part-{platform.node()}-"  # a disk may be shared: only this machine knows its processes
     with _faults(out):
         beside.mkdir(parents=True, exist_ok=True)
         for old in beside.glob(glob.escape(stem) + "*"):
@@ -446,6 +459,13 @@ def _faults(out: Path) -> Iterator[None]:
             raise CurateError(
                 f"The disk of {out.parent} is full; nothing was written. Free some room, or name another disk with -o."
             ) from None
+        if e.errno == errno.EFBIG:
+            raise CurateError(
+                f"The disk of {out.parent}, or a limit of this process, does not allow files as large; nothing was written. "
+                "Name another disk with -o, or use --num-shards."
+            ) from None
+        if e.errno in (errno.EMFILE, errno.ENFILE):
+            raise CurateError("This process may not open more files; nothing was written. Raise the limit (ulimit -n).") from None
         if e.errno in (errno.EACCES, errno.EROFS, errno.EPERM):
             raise CurateError(f"{out.parent} may not be written to. Name another folder with -o.") from None
         raise
@@ -468,15 +488,18 @@ def _move(tmp: Path, out: Path, names: list[str]) -> None:
     others only ours are replaced, the manifest first and last, and a journal beside them says which those are.
     """
     old = {*_old_files(out), "manifest.json", JOURNAL}
-    if out.exists() and any(out.iterdir()) and not (_files(out) <= old and _renamed(out, tmp.with_name("old"))):
-        _replace(tmp, out, names, old)
-        return
+    left = tmp.with_name("old")
     try:
+        if out.exists() and any(out.iterdir()) and not (_files(out) <= old and _renamed(out, left)):
+            _replace(tmp, out, names, old)
+            return
         if out.exists():
             out.rmdir()
         tmp.rename(out)
     except OSError as e:
-        if e.errno in (errno.ENOTEMPTY, errno.EEXIST):
+        if left.exists() and not out.exists():
+            left.rename(out)
+        if e.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT):
             raise CurateError(f"{out} was written by another run meanwhile; nothing of this run was kept.") from None
         raise
 
@@ -486,7 +509,7 @@ def _files(out: Path) -> set[str]:
 
 
 def _renamed(out: Path, aside: Path) -> bool:
-    """Whether the folder could be moved away; one that is a mount, or is held open elsewhere, cannot."""
+    """Whether the folder could be moved away; one that is a mount cannot."""
     try:
         out.rename(aside)
     except OSError:
@@ -495,15 +518,25 @@ def _renamed(out: Path, aside: Path) -> bool:
 
 
 def _replace(tmp: Path, out: Path, names: list[str], old: set[str]) -> None:
+    """File by file; ``data`` leaves and comes as one folder where nothing else lies in it, so that half of it is never there."""
     _durable(out / JOURNAL, json.dumps(sorted({*old, *names} - {JOURNAL})))
     (out / "manifest.json").unlink(missing_ok=True)
-    for name in old - {JOURNAL}:
+    data = out / "data"
+    if data.is_dir() and not data.is_symlink() and {f"data/{f}" for f in _files(data)} <= old:
+        _renamed(data, tmp.with_name("old-data"))
+    for name in sorted(old - {JOURNAL}):
         target = out / name
         if target.resolve().is_relative_to(out.resolve()):
             target.unlink(missing_ok=True)
-    for name in names:
-        (out / name).parent.mkdir(exist_ok=True)
-        (tmp / name).replace(out / name)
+    for name in sorted(names, reverse=True):  # README, ledger and longest rows before data
+        if not name.startswith("data/"):
+            (tmp / name).replace(out / name)
+    if not data.exists():
+        (tmp / "data").rename(data)
+    else:
+        for name in names:
+            if name.startswith("data/"):
+                (tmp / name).replace(out / name)
     (tmp / "manifest.json").replace(out / "manifest.json")
     (out / JOURNAL).unlink()
 
