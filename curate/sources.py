@@ -186,7 +186,8 @@ def _parquet(path: Path, skip_bad_rows: bool) -> Table:
         n, size = meta.row_group(g).num_rows, meta.row_group(g).total_byte_size
         if n:
             piece = max(1, min(n, most, int(BATCH_BYTES * n / max(1, size))))
-            whole = _group_frame(path, at, n, schema) if size <= WHOLE_BYTES else None
+            # the size is that of pages: a text that many rows share lies there once, so many rows are never taken at once
+            whole = _group_frame(path, at, n, schema) if size <= WHOLE_BYTES and n <= 2 * PIECE_ROWS else None
             tasks.append(Task(str(path), at, n, _group_reader(path, g, at, n, piece, schema), whole))
         at += n
     if at != meta.num_rows:

@@ -181,6 +181,7 @@ def test_repeated_texts_are_unpacked_piece_by_piece(tmp_path: Path) -> None:
     sizes = [(b.data.num_rows, b.data.nbytes) for b in table.tasks[0].read(None)]
     assert sum(n for n, _ in sizes) == 20_000
     assert max(size for _, size in sizes) < 32 << 20
+    assert len(list(table.tasks[0].frames(["t"]))) == len(sizes)
 
 
 def test_short_rows_come_in_large_batches(tmp_path: Path) -> None:
