@@ -44,6 +44,8 @@ def read_manifest(out: Path) -> dict[str, Any]:
         CurateError: There is none, it is no whole JSON, or it is of another format.
     """
     path = out / "manifest.json"
+    if not out.exists():
+        raise CurateError(f"There is no {out}. Name a folder that `curate select` wrote.")
     if not path.is_file():
         raise CurateError(
             f"{out} has no manifest.json, so no `curate select` finished there; "

@@ -322,15 +322,33 @@ def find_tokenizer(where: str | Path) -> Files:
 _CONVERT: Final = "curate counts with a tokenizer.json: save one with AutoTokenizer.from_pretrained(...).save_pretrained(FOLDER)."
 
 
+def _reachable(name: str) -> bool:
+    """Whether the Hub answers at all: asked once, since the client tries a download five times before it gives up."""
+    from huggingface_hub import HfApi, constants
+    from huggingface_hub import errors as hub
+    from huggingface_hub.utils import httpx  # type: ignore[attr-defined]  # the client's own, whatever its name
+
+    if constants.HF_HUB_OFFLINE:
+        return False
+    try:
+        HfApi().model_info(name, timeout=10)
+    except (hub.HfHubHTTPError, hub.HFValidationError):
+        return True  # it answered; the download says what is wrong
+    except (httpx.HTTPError, OSError):
+        return False
+    return True
+
+
 def _download(name: str) -> dict[str, Path]:
     """The files of a Hub id; honours HF_HOME, HF_ENDPOINT, HF_TOKEN and HF_HUB_OFFLINE as huggingface_hub does."""
     from huggingface_hub import errors as hub
     from huggingface_hub import hf_hub_download
 
     found: dict[str, Path] = {}
+    near = not _reachable(name)
     for file in _NAMES:
         try:
-            found[file] = Path(hf_hub_download(name, file))
+            found[file] = Path(hf_hub_download(name, file, local_files_only=near))
         except (hub.EntryNotFoundError, hub.LocalEntryNotFoundError) as fault:
             if file != "tokenizer.json":
                 continue

@@ -109,31 +109,16 @@ def request_of(o: dict[str, Any], *, details: bool = False) -> Request:
     from curate.layout import Columns
     from curate.opening import Request
 
-    roles = {
-        k: o.pop(k)
-        for k in (
-            "problem",
-            "trace",
-            "prompt",
-            "messages",
-            "reasoning",
-            "passed",
-            "finish",
-            "difficulty",
-            "tokens",
-            "aliases",
-            "where",
-        )
-    }
+    roles = {k: o.pop(k, None) for k in ROLES}
     group = o.pop("by", None)
     return Request(
         sources=last.resolve(o.pop("sources"), note=note_of(o["quiet"])),
         columns=Columns(**roles, group=group),
         split=o.pop("split"),
-        tokenizer=o.pop("tokenizer"),
-        chat_template=o.pop("chat_template"),
-        estimate=o.pop("estimate"),
-        count=o.pop("count"),
+        tokenizer=o.pop("tokenizer", None),
+        chat_template=o.pop("chat_template", None),
+        estimate=o.pop("estimate", None),
+        count=o.pop("count", "sample"),
         difficulty_from=o.pop("difficulty_from"),
         labels=tuple(w.strip() for w in (o.pop("labels") or "").split(",") if w.strip()),
         verdicts=o.pop("verdicts"),
@@ -142,7 +127,7 @@ def request_of(o: dict[str, Any], *, details: bool = False) -> Request:
         skip_bad_rows=o.pop("skip_bad_rows"),
         sample=o.pop("sample"),
         seed=o.get("seed", 0),
-        use_cache=not o.pop("no_cache"),
+        use_cache=not o.pop("no_cache", False),
         details=details,
     )
 
