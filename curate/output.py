@@ -29,7 +29,7 @@ import pyarrow.parquet as pq
 from curate import formats, layout
 from curate.engine import Progress, Source, copy
 from curate.errors import CurateError
-from curate.ledger import Meta, to_bytes
+from curate.ledger import Meta, is_ledger, to_bytes
 from curate.rows import conform, unify
 
 SHARD_BYTES: Final = 500 << 20
@@ -381,6 +381,25 @@ def _longest(tmp: Path, shape: Shape, shards: list[str]) -> dict[str, Any]:
 def write_ledger(path: Path, ledger: pl.DataFrame, meta: Meta) -> None:
     """A ledger file, whole or absent."""
     write_file(path, to_bytes(ledger, meta))
+
+
+def claim_file(path: Path, *, what: str, ours: Callable[[Path], bool]) -> None:
+    """Refuse, before any work, to write over a file that ``curate`` did not make.
+
+    Raises:
+        CurateError: the file is a folder, or no ``what`` of ours.
+    """
+    if path.is_dir():
+        raise CurateError(f"{path} is a folder. Name a file with -o.")
+    if path.exists() and not ours(path):
+        raise CurateError(f"{path} exists and is no {what} of curate; it is left alone. Name another file with -o.")
+
+
+def is_ledger_file(path: Path) -> bool:
+    try:
+        return is_ledger(pq.read_schema(path).metadata)
+    except (OSError, pa.ArrowException):
+        return False
 
 
 def write_file(path: Path, data: bytes) -> None:
