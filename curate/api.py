@@ -110,7 +110,11 @@ def fill(
     opened = [opening.open_one(spec, request, note=note) for spec in request.sources]
     name = "-".join(dict.fromkeys(o.name for o in opened))
     if any(o.ledger for o in opened):
-        return _taken(opened, name)
+        reading = _taken(opened, name, request)
+        frame, meta = _rated(reading.ledger, reading.meta, request, opened, note)
+        if request.verdicts:
+            frame, meta = _verified(frame, meta, request, note)
+        return replace(reading, ledger=frame, meta=meta)
     found = tuple(o.source for o in opened if o.source is not None)
     for source in found:
         note(f"{source.name}: " + ", ".join(f"{role} = {text}" for role, text in source.layout.described().items()))
@@ -159,12 +163,21 @@ def _tell_bad(frame: pl.DataFrame, meta: Meta, note: Note) -> None:
             note(f"{source['name']}: {text}; the row is left out (bad_row)")
 
 
-def _taken(opened: Sequence[opening.Opened], name: str) -> Reading:
+def _taken(opened: Sequence[opening.Opened], name: str, request: Request) -> Reading:
     if len(opened) > 1:
         raise CurateError("A ledger cannot be pooled with other sources: give one ledger, or the sources themselves.")
     path = opened[0].ledger
     assert path is not None
     frame, meta = ledger.from_file(path)
+    asked = {"tokenizer": request.tokenizer, "estimate": request.estimate, "sample": request.sample, **request.columns.named()}
+    if request.count != "sample" and request.count != meta.tokens.get("count"):
+        asked["count"] = request.count
+    if "group" in frame.columns or not asked.get("group"):
+        asked.pop("group", None)
+    told = next((k for k, v in asked.items() if v), None)
+    if told:
+        option = {"group": "by"}.get(told, told)
+        raise CurateError(f"{path} is a ledger, filled already: --{option} has no part in it. Give the source itself.")
     return Reading(ledger=frame, meta=meta, name=name)
 
 

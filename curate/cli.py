@@ -115,6 +115,7 @@ def count(**o: Any) -> None:
     """
     from curate import output, render_out, yields
 
+    output.claim_file(o["out"], what="ledger", ours=output.is_ledger_file)
     reading = reading_of(request_of(o, details=True), o["quiet"])
     facts = yields.facts(reading.ledger, reading.meta, rules_of(o))
     output.write_ledger(o["out"], reading.ledger, reading.meta)

@@ -57,6 +57,7 @@ def report(**o: Any) -> None:
     style = o.pop("style") or ("markdown" if out is not None and out.suffix in (".md", ".markdown") else "html")
     fits = fits_of(o) if o["model"] else []
     by, bound = o.get("by"), o.pop("max_tokens")
+    output.claim_file(out or Path("report.html"), what="report", ours=reports.is_report)
     reading = reading_of(request_of(o), o["quiet"])
     words = ["curate", *(Path(w).name if w.startswith("/") else w for w in sys.argv[1:])]
     write = reports.markdown if style == "markdown" else reports.html

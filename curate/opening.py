@@ -14,7 +14,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from curate import configs, engine, ledger, locate, presets, remote, sources, tokens
+from curate import engine, ledger, locate, presets, remote, sources, tokens
 from curate.errors import CurateError, UsageError
 from curate.layout import Columns
 
@@ -126,9 +126,7 @@ def _hub(spec: str, preset: presets.Preset | None, revision: str | None, request
     else:
         assert preset.repo is not None
         split = preset.split if request.split == "train" else request.split
-        found = remote.resolve(preset.repo, config=preset.config, split=split, revision=revision)
-        if preset.files:
-            found = _only(found, preset)
+        found = remote.resolve(preset.repo, config=preset.config, split=split, revision=revision, files=preset.files)
     name = preset.name if preset is not None else spec.partition("@")[0].replace("/", "-").replace(":", "-")
     paths = remote.download(found)
     table = sources.open_table(name, paths, skip_bad_rows=request.skip_bad_rows)
@@ -138,14 +136,6 @@ def _hub(spec: str, preset: presets.Preset | None, revision: str | None, request
         return _preset(spec, preset, table, request, note, **known)
     source = engine.open_source(table, request.columns, labels=request.labels, **known)
     return Opened(name=name, source=source)
-
-
-def _only(found: remote.Remote, preset: presets.Preset) -> remote.Remote:
-    files = tuple(dict.fromkeys(f for pattern in preset.files for f in configs.match(found.files, pattern)))
-    if not files:
-        raise CurateError(f"{found.repo} has no file {' or '.join(preset.files)} any more, which the preset {preset.name} reads.")
-    sizes = dict(zip(found.files, found.sizes, strict=True))
-    return replace(found, files=files, sizes=tuple(sizes[f] for f in files))
 
 
 def _preset(spec: str, preset: presets.Preset, table: sources.Table, request: Request, note: Note, **known: Any) -> Opened:

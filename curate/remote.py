@@ -15,6 +15,7 @@ import glob
 import hashlib
 import os
 import re
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -119,6 +120,7 @@ def resolve(
     split: str = "train",
     config: str | None = None,
     revision: str | None = None,
+    files: Sequence[str] = (),
     token: str | None = None,
 ) -> Remote:
     """Find the files of one split and pin the commit; three requests, or none offline.
@@ -128,6 +130,7 @@ def resolve(
         split: Name of the split.
         config: None means the default one.
         revision: A branch, tag or commit; None means main.
+        files: Globs of the files meant, for a repository that declares no configs; ``config`` is then a name for them.
         token: Instead of the one of the environment.
 
     Raises:
@@ -148,7 +151,13 @@ def resolve(
         if found is not None:
             snapshot, sizes, converted = *found, True
     entries = {"configs": _converted_configs(sizes)} if converted else card
-    picked = configs.pick(sizes, entries, where=repo, config=config, split=split)
+    if files:
+        named = tuple(dict.fromkeys(f for pattern in files for f in configs.match(sizes, pattern)))
+        if not named:
+            raise CurateError(f"{repo} has no file {' or '.join(files)} at {snapshot.name[:12]}; name its files another way.")
+        picked = configs.Pick(config=config or "default", split=split, files=named, configs=(), splits=(split,))
+    else:
+        picked = configs.pick(sizes, entries, where=repo, config=config, split=split)
     return Remote(
         repo=repo,
         revision=snapshot.name,
@@ -357,8 +366,17 @@ def _fetch(repo: str, revision: str, patterns: Sequence[str], at: Access, *, bar
 
 def _commit(repo: str, revision: str | None, at: Access) -> str:
     from huggingface_hub import HfApi
+    from huggingface_hub.errors import HfHubHTTPError
 
-    return str(HfApi(**at.options()).dataset_info(repo, revision=revision).sha)
+    for wait in (1, 3, None):
+        try:
+            return str(HfApi(**at.options()).dataset_info(repo, revision=revision).sha)
+        except HfHubHTTPError as fault:
+            # the client tries other requests again by itself, this one not
+            if wait is None or fault.response.status_code not in (429, 500, 502, 503, 504):
+                raise
+            time.sleep(wait)
+    raise AssertionError("unreachable")
 
 
 def _converted(repo: str, at: Access) -> tuple[Path, dict[str, int]] | None:

@@ -44,6 +44,21 @@ SOURCES: Final = 40
 # --- HTML -----------------------------------------------------------------------------------------------------------------
 
 
+GENERATOR: Final = "curate report"
+"""Stands in the head of every report, so that one of ours can be told from other files."""
+
+
+def is_report(path: Path) -> bool:
+    """Whether a file is a report of ours, in HTML or Markdown, or empty."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(4096)
+    except OSError:
+        return False
+    markdown = head.startswith(b"# ") and b": traces against length\n" in head
+    return not head or markdown or GENERATOR.encode() in head
+
+
 def html(
     ledger: pl.DataFrame,
     meta: Meta,

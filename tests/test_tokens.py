@@ -339,13 +339,14 @@ class TestFinding:
         folder = words(tmp_path / "tok", template=TEMPLATE)
         asked = []
 
-        def download(repo: str, file: str) -> str:
+        def download(repo: str, file: str, **_: object) -> str:
             asked.append((repo, file))
             if not (folder / file).exists():
                 raise huggingface_hub.errors.EntryNotFoundError("404")
             return str(folder / file)
 
         monkeypatch.setattr(huggingface_hub, "hf_hub_download", download)
+        monkeypatch.setattr(encoder, "_reachable", lambda name: True)
         found = encoder.find_tokenizer("org/name")
         assert (found.name, found.config["bos_token"]) == ("org/name", "<s>")
         assert [f for _, f in asked] == ["tokenizer.json", "tokenizer_config.json", "chat_template.jinja"]
@@ -353,13 +354,14 @@ class TestFinding:
     def test_a_hub_id_without_tokenizer_json_or_network_is_a_sentence(self, monkeypatch: pytest.MonkeyPatch) -> None:
         import huggingface_hub
 
-        def missing(repo: str, file: str) -> str:
+        def missing(repo: str, file: str, **_: object) -> str:
             raise huggingface_hub.errors.EntryNotFoundError("404")
 
-        def offline(repo: str, file: str) -> str:
+        def offline(repo: str, file: str, **_: object) -> str:
             raise huggingface_hub.errors.LocalEntryNotFoundError("offline")
 
         monkeypatch.setattr(huggingface_hub, "hf_hub_download", missing)
+        monkeypatch.setattr(encoder, "_reachable", lambda name: True)
         with pytest.raises(CurateError, match=r"org/name has no tokenizer\.json"):
             encoder.find_tokenizer("org/name")
         monkeypatch.setattr(huggingface_hub, "hf_hub_download", offline)
