@@ -15,6 +15,7 @@ import polars as pl
 
 from curate import thinking
 from curate.errors import CurateError, near
+from curate.turns import instructed, is_turns, joined, parts, turns
 
 RANKS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
     "problem": (("problem_id",), ("id",), ("uuid",), ("problem",), ("question_id", "task_id"), ("unique_id",)),
@@ -40,16 +41,12 @@ RANKS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
 }
 """Names by rank, best first; names in one tuple are equals, and two equals in one source are an error."""
 
-ASSISTANT: Final = ("assistant", "gpt", "model", "bot", "chatgpt")
-ROLES: Final = {"human": "user", **dict.fromkeys(ASSISTANT, "assistant")}
 GATHERED: Final = "\0traces"
 ROW: Final = "\0row"
 ITEM: Final = "\0item"
 BAD: Final = "\0bad"
 SIZE: Final = "\0size"
 """Columns of our own beside the source's: no column of a file begins with NUL."""
-TURN_REASONING: Final = ("reasoning_content", "reasoning", "thinking")
-PART_TEXT: Final = ("text", "value", "content", "thinking", "reasoning")
 SPAN: Final = "\x1f"
 """Joins the values of a list in a ledger's ``group``: a trace may carry several tags."""
 
@@ -133,6 +130,9 @@ def find(schema: pl.Schema, named: Columns, probe: pl.DataFrame, *, where: str =
     Raises:
         CurateError: a named column does not exist, two candidates are equals, or no trace or problem can be found.
     """
+    odd = next((c for c in schema if c == "*" or (c.startswith("^") and c.endswith("$"))), None)
+    if odd is not None:
+        raise CurateError(f"{where} has a column called {odd!r}, which stands for many columns in an expression. Rename it.")
     finder = _Finder(dict(schema), probe, where)
     roles = {role: finder.ref(text, role) for role, text in named.named().items()}
     if "trace" not in roles and "messages" not in roles:
@@ -176,7 +176,7 @@ class _Finder:
         if text in self.schema:
             return self._column(text, role)
         several = tuple(c.strip() for c in text.split(","))
-        if role == "trace" and len(several) > 1 and all(self.schema.get(c) == pl.String for c in several):
+        if role == "trace" and len(several) > 1 and all(self.schema.get(c) in (pl.String(), pl.Null()) for c in several):
             return Ref(text, several, pl.col(GATHERED), GATHERED, pl.String())
         holder = next((c for c in self.schema if text in self._fields(c)), None)
         path = self._path(f"{holder}[].{text}" if holder else text)
@@ -287,14 +287,6 @@ def _alone(expr: pl.Expr) -> bool:
     except pl.exceptions.PolarsError:
         return False
     return own and all(_alone(part) for part in expr.meta.pop())
-
-
-def is_turns(dtype: pl.DataType | None) -> bool:
-    """Whether a type is a list of chat turns: records with role or from, and content or value."""
-    if not isinstance(dtype, pl.List) or not isinstance(dtype.inner, pl.Struct):
-        return False
-    names = {f.name for f in dtype.inner.fields}
-    return bool(names & {"role", "from"}) and bool(names & {"content", "value"})
 
 
 def _find_trace(finder: _Finder, roles: dict[str, Ref]) -> None:
@@ -421,7 +413,7 @@ def traces(batch: pl.DataFrame, layout: Layout) -> pl.DataFrame:
     }
     text, before = _texts(one, roles)
     if "system" in roles:
-        before = _instructed(_evaluate(one, roles["system"], "system"), before)
+        before = instructed(_text(_evaluate(one, roles["system"], "system"), roles["system"], "system"), before)
     out = out.with_columns(text.alias("trace"), *before)
     out = out.with_columns(v.alias(k) for k, v in values.items())
     if layout.lists:
@@ -490,92 +482,36 @@ def _evaluate(one: pl.DataFrame, ref: Ref, role: str) -> pl.Series:
 def _texts(one: pl.DataFrame, roles: dict[str, Ref]) -> tuple[pl.Series, list[pl.Series]]:
     """The trace, and what stands before it: ``prompt`` and, where there are turns, ``context``."""
     if "messages" in roles and "trace" not in roles:
-        text, context = turns(_evaluate(one, roles["messages"], "messages"))
-        return text, [_joined(context), context]
+        said = _evaluate(one, roles["messages"], "messages")
+        if not is_turns(said.dtype):
+            raise CurateError(
+                f"--messages {roles['messages'].text}: {said.dtype} is no list of chat turns (records with role and content, or "
+                "from and value). Name another column."
+            )
+        text, context = turns(said)
+        return text, [joined(context), context]
     text = _evaluate(one, roles["trace"], "trace")
     if is_turns(text.dtype):
         text, _ = turns(text)
     if text.dtype != pl.String:
-        text = text.cast(pl.String, strict=False) if not text.dtype.is_nested() else _parts(text)
+        text = text.cast(pl.String, strict=False) if not text.dtype.is_nested() else parts(text)
     if "reasoning" in roles:
-        reasoning = _evaluate(one, roles["reasoning"], "reasoning").cast(pl.String)
+        reasoning = _text(_evaluate(one, roles["reasoning"], "reasoning"), roles["reasoning"], "reasoning")
         text = pl.DataFrame({"r": reasoning, "a": text}).select(t=thinking.compose(pl.col("r"), pl.col("a")))["t"]
     before = roles.get("prompt") or roles.get("messages")
     if before is None:
         return text, [pl.Series("prompt", [None], dtype=pl.String).new_from_index(0, one.height)]
     prompt = _evaluate(one, before, "prompt")
     if not is_turns(prompt.dtype):
-        return text, [prompt.cast(pl.String, strict=False).alias("prompt")]
+        return text, [_text(prompt, before, "prompt").alias("prompt")]
     _, context = turns(prompt, keep_question=True)
-    return text, [_joined(context), context]
+    return text, [joined(context), context]
 
 
-def _instructed(system: pl.Series, before: list[pl.Series]) -> list[pl.Series]:
-    """A system column's text as the first turn before the trace; a blank one is none."""
-    turn = pl.Struct({"role": pl.String(), "content": pl.String()})
-    frame = pl.DataFrame([system.cast(pl.String).alias("system"), *before])
-    asked = pl.concat_list(pl.struct(role=pl.lit("user"), content=pl.col("prompt"))).cast(pl.List(turn))
-    context = pl.col("context") if "context" in frame.columns else pl.lit(None, dtype=pl.List(turn))
-    told = pl.coalesce(context, pl.when(pl.col("prompt").is_not_null()).then(asked))
-    first = pl.concat_list(pl.struct(role=pl.lit("system"), content=pl.col("system"))).cast(pl.List(turn))
-    has = pl.col("system").str.contains(r"\S").fill_null(False)
-    made = frame.select(
-        context=pl.when(has).then(pl.concat_list(first, pl.coalesce(told, pl.lit([], dtype=pl.List(turn))))).otherwise(told)
-    )["context"]
-    return [_joined(made), made]
-
-
-def turns(messages: pl.Series, *, keep_question: bool = False) -> tuple[pl.Series, pl.Series]:
-    """The last assistant turn's content, and the turns before it as records of role and content.
-
-    A turn's own reasoning field and typed content parts are put into the content (``<think>``). Rows with no assistant turn have a
-    null trace. With ``keep_question`` all turns are context where the last one is not the assistant's.
-    """
-    names = [f.name for f in messages.dtype.inner.fields]  # type: ignore[attr-defined]
-    role, content = "role" if "role" in names else "from", "content" if "content" in names else "value"
-    sizes = messages.list.len().fill_null(0)
-    flat = messages.filter(sizes > 0).explode(empty_as_null=False)
-    who = flat.struct.field(role).cast(pl.String).str.strip_chars().str.to_lowercase()
-    said = flat.struct.field(content)
-    said = said.cast(pl.String, strict=False) if not said.dtype.is_nested() else _parts(said)
-    for name in TURN_REASONING:
-        if name in names and flat.struct.field(name).dtype == pl.String:
-            pair = pl.DataFrame({"r": flat.struct.field(name), "a": said})
-            said = pair.select(t=thinking.compose(pl.col("r"), pl.col("a")))["t"]
-    each = pl.DataFrame(
-        {
-            "row": pl.int_range(len(messages), dtype=pl.UInt32, eager=True)
-            .repeat_by(sizes)
-            .filter(sizes > 0)
-            .explode(empty_as_null=False),
-            "role": who.replace(ROLES),
-            "content": said,
-        }
-    ).with_columns(at=pl.int_range(pl.len(), dtype=pl.UInt32).over("row"))
-    last = each.filter(pl.col("role") == "assistant").group_by("row").agg(last=pl.col("at").max())
-    each = each.join(last, on="row", how="left", maintain_order="left")
-    every = pl.DataFrame({"row": pl.int_range(len(messages), dtype=pl.UInt32, eager=True)})
-    text = every.join(each.filter(pl.col("at") == pl.col("last")), on="row", how="left", maintain_order="left")["content"]
-    asked = pl.col("at").max().over("row") > pl.col("last") if keep_question else pl.lit(False)
-    keep = each.filter(pl.col("last").is_null() | (pl.col("at") < pl.col("last")) | asked)
-    context = keep.group_by("row", maintain_order=True).agg(context=pl.struct("role", "content"))
-    joined = every.join(context, on="row", how="left", maintain_order="left")["context"]
-    return text.alias("trace"), joined.alias("context")
-
-
-def _joined(context: pl.Series) -> pl.Series:
-    return context.list.eval(pl.element().struct.field("content").fill_null("")).list.join("\n").alias("prompt")
-
-
-def _parts(content: pl.Series) -> pl.Series:
-    """Typed parts as one text (see ``thinking.parts_text``). Rare, so row by row."""
-
-    def text(parts: Any) -> str | None:
-        if parts is None or isinstance(parts, str):
-            return parts
-        return thinking.parts_text([parts] if isinstance(parts, dict) else list(parts))
-
-    return pl.Series(content.name, [text(p) for p in content.to_list()], dtype=pl.String)
+def _text(values: pl.Series, ref: Ref, role: str) -> pl.Series:
+    if values.dtype.is_nested():
+        raise CurateError(f"--{role} {ref.text}: {values.dtype} is no text. Name another column.")
+    return values.cast(pl.String, strict=False)
 
 
 def _first_line(e: Exception) -> str:

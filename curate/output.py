@@ -31,6 +31,7 @@ from curate.engine import Progress, Source, copy
 from curate.errors import CurateError
 from curate.ledger import Meta, is_ledger, to_bytes
 from curate.rows import conform, unify
+from curate.turns import is_turns
 
 SHARD_BYTES: Final = 500 << 20
 """Arrow bytes of a shard, as ``datasets`` cuts them."""
@@ -187,7 +188,7 @@ class Shape:
     def _own(self, source: Source, kept: pl.DataFrame, at: np.ndarray[Any, Any], batch: pa.RecordBatch) -> pa.Table:
         """The source's own columns: lists that run along with the traces become their element, ``messages`` holds the chosen trace."""
         table = _elements(source, kept, at, batch)
-        turns = next((c for c in ("messages", "conversations") if layout.is_turns(source.layout.schema.get(c))), None)
+        turns = next((c for c in ("messages", "conversations") if is_turns(source.layout.schema.get(c))), None)
         if turns is None or "messages" in source.layout.roles or kept.height == 0:
             return table
         one = layout.traces(pl.DataFrame(pl.from_arrow(batch.select(source.layout.columns))), source.layout)
