@@ -368,11 +368,23 @@ def select(
             columns=shape.columns,
             num_shards=shape.num_shards,
             aside=reading.aside.path if reading.aside else None,
+            beside=_picture(made, rules),
             manifest=manifest,
             card=card.render,
             progress=None,
         )
     return Selected(facts={**counts, "out": str(out)}, written=written, meta=reading.meta)
+
+
+def _picture(made: yields.Yield, rules: Rules) -> dict[str, bytes]:
+    """The yield curve for the card; none where the extra [report] is not installed, or there is no curve."""
+    from curate import report
+
+    try:
+        drawn = report.picture(made.json(), bound=rules.max_tokens)
+    except CurateError:
+        return {}
+    return {"yield.png": drawn} if drawn else {}
 
 
 def _whole(marked: pl.DataFrame) -> None:

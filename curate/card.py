@@ -137,13 +137,19 @@ def _body(manifest: Mapping[str, Any], root: str) -> list[str]:
     lines = [f"# {_title(manifest)}", "", *_summary(manifest), ""]
     lines += ["## How it was made", "", *_made(manifest, root), ""]
     lines += ["## From what was read to what is here", "", *_funnel(manifest), ""]
-    lines += ["## What each length bound keeps", "", *_bounds(manifest), ""]
+    lines += ["## What each length bound keeps", "", *_bounds(manifest), *_picture(manifest, root), ""]
     lines += ["## Difficulty", "", *_difficulty(manifest), ""]
     lines += ["## How tokens were counted", "", _counting(manifest), ""]
     lines += ["## What passing means here", "", *_passing(manifest), ""]
     lines += ["## What is not in here", "", *_missing(manifest), ""]
     lines += ["## Licence and attribution", "", *_attribution(manifest)]
     return lines
+
+
+def _picture(manifest: Mapping[str, Any], root: str) -> list[str]:
+    if "yield.png" not in (manifest.get("files") or {}):
+        return []
+    return ["", f"![Problems kept at each length bound; the table above has the numbers]({root}yield.png)"]
 
 
 def _sources(manifest: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -97,6 +97,7 @@ def write(
     columns: Sequence[str] = (),
     num_shards: int | None = None,
     aside: Callable[[int, int], Path] | None = None,
+    beside: Mapping[str, bytes] | None = None,
     manifest: Mapping[str, Any],
     card: Callable[[Mapping[str, Any]], str],
     progress: Progress | None = None,
@@ -109,6 +110,7 @@ def write(
         style: the shape of rows, see ``formats``; ``auto`` gives ``messages`` where a prompt is known, else the source's columns.
         aside: the file with the candidates of a source's stretch, where ``engine.fill`` put them aside.
         num_shards: so many Parquet files; more than rows are reduced to one a row.
+        beside: further files, by name.
         manifest: what it is to hold besides the files.
         card: makes README.md of the whole manifest.
 
@@ -126,6 +128,9 @@ def write(
         files = _shards(tmp, shape, num_shards, progress, aside)
         files["ledger.parquet"] = _ledger(tmp / "ledger.parquet", marked, meta)
         files["longest.parquet"] = _longest(tmp, shape, [f for f in files if f.startswith("data/")])
+        for name, data in (beside or {}).items():
+            (tmp / name).write_bytes(data)
+            files[name] = _facts(tmp / name)
         whole = {**manifest, "format_of_rows": shape.style, "files": files}
         (tmp / "README.md").write_text(card(whole), encoding="utf-8")
         whole["files"] = dict(sorted({**files, "README.md": _facts(tmp / "README.md")}.items()))
