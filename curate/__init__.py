@@ -17,10 +17,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from curate.api import Reading, Selected, Shape, read, select
     from curate.errors import CurateError, UsageError
+    from curate.explain import diff as compare
+    from curate.explain import why as why_kept
     from curate.layout import Columns
     from curate.ledger import Meta
     from curate.ledger import from_file as read_ledger
     from curate.opening import Request
+    from curate.report import draw
+    from curate.report import html as report_html
+    from curate.report import markdown as report_markdown
     from curate.selection import Rules
     from curate.selection import choose as choose_traces
     from curate.selection import mark as mark_traces
@@ -41,11 +46,16 @@ _PLACES = {
     "UsageError": ("errors", "UsageError"),
     "Yield": ("yields", "Yield"),
     "choose_traces": ("selection", "choose"),
+    "compare": ("explain", "diff"),
+    "draw": ("report", "draw"),
     "mark_traces": ("selection", "mark"),
     "read": ("api", "read"),
     "read_ledger": ("ledger", "from_file"),
+    "report_html": ("report", "html"),
+    "report_markdown": ("report", "markdown"),
     "select": ("api", "select"),
     "skew_table": ("skew", "skew_table"),
+    "why_kept": ("explain", "why"),
     "yield_by_group": ("yields", "by"),
     "yield_table": ("yields", "yield_table"),
 }
@@ -63,11 +73,16 @@ __all__ = [
     "UsageError",
     "Yield",
     "choose_traces",
+    "compare",
+    "draw",
     "mark_traces",
     "read",
     "read_ledger",
+    "report_html",
+    "report_markdown",
     "select",
     "skew_table",
+    "why_kept",
     "yield_by_group",
     "yield_table",
 ]
