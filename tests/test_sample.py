@@ -115,3 +115,19 @@ def test_the_generator_gives_the_committed_rows_again(sample: pl.DataFrame, monk
     spec.loader.exec_module(module)
     assert module.make(seed=0).equals(sample)
     assert module._length(0.30) == 8192
+
+
+def test_the_lengths_are_those_of_the_script_and_have_the_published_quantiles(tmp_path: Path) -> None:
+    import subprocess
+    import sys
+
+    from curate import ledger
+
+    root = Path(__file__).resolve().parents[1]
+    subprocess.run([sys.executable, root / "data" / "make_lengths.py", tmp_path / "again.parquet"], check=True, cwd=root)
+    made, _ = ledger.from_file(tmp_path / "again.parquet")
+    kept, meta = ledger.from_file(root / "data" / "lengths.parquet")
+    assert made.equals(kept)
+    assert meta.sources[0]["name"] == "lengths (synthetic)"
+    tokens = kept["tokens"].sort()
+    assert [tokens[len(tokens) * q // 100 - 1] for q in (50, 90, 99, 100)] == [509, 953, 1080, 1126]
