@@ -94,7 +94,11 @@ def open_one(spec: str, request: Request, *, note: Note) -> Opened:
         if found is None:
             raise CurateError(f"{spec}: the preset's path {preset.path} does not exist.")
         return _preset(
-            spec, preset, sources.open_table(preset.name, found.files, skip_bad_rows=request.skip_bad_rows), request, note
+            spec,
+            preset,
+            sources.open_table(preset.name, found.files, skip_bad_rows=request.skip_bad_rows, cached=request.use_cache),
+            request,
+            note,
         )
     if preset is None and remote.parse(spec) is None:
         raise CurateError(
@@ -109,7 +113,7 @@ def _local(spec: str, place: locate.Place, request: Request, note: Note) -> Open
         note(text)
     if len(place.files) == 1 and (path := place.files[0]).suffix == ".parquet" and _is_ledger(path):
         return Opened(name=place.name, ledger=path)
-    table = sources.open_table(place.name, place.files, skip_bad_rows=request.skip_bad_rows)
+    table = sources.open_table(place.name, place.files, skip_bad_rows=request.skip_bad_rows, cached=request.use_cache)
     facts: dict[str, Any] = {"spec": portable(spec)}
     synthetic = (table.metadata or {}).get(b"curate.synthetic", b"").decode()
     if synthetic:
@@ -129,7 +133,7 @@ def _hub(spec: str, preset: presets.Preset | None, revision: str | None, request
         found = remote.resolve(preset.repo, config=preset.config, split=split, revision=revision, files=preset.files)
     name = preset.name if preset is not None else spec.partition("@")[0].replace("/", "-").replace(":", "-")
     paths = remote.download(found)
-    table = sources.open_table(name, paths, skip_bad_rows=request.skip_bad_rows)
+    table = sources.open_table(name, paths, skip_bad_rows=request.skip_bad_rows, cached=request.use_cache)
     facts = {"spec": spec, "repo": found.repo, "config": found.config, "split": found.split, "configs": list(found.configs)}
     known: dict[str, Any] = {"revision": found.revision, "licence": ", ".join(found.licence) or None, "facts": facts}
     if preset is not None:

@@ -8,9 +8,11 @@ read twice, because a type is known only when the last line has been seen.
 
 from __future__ import annotations
 
+import base64
+import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,7 +20,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from curate import rows
+from curate import cache, rows
 from curate.errors import CurateError
 
 BATCH_BYTES: Final = 8 << 20
@@ -91,13 +93,17 @@ def kind(path: Path) -> str | None:
     return None if ending is None else ending[1:].replace("ndjson", "jsonl")
 
 
-def open_table(name: str, files: Sequence[Path], *, skip_bad_rows: bool = False, split: str = "train") -> Table:
+def open_table(name: str, files: Sequence[Path], *, skip_bad_rows: bool = False, cached: bool = True) -> Table:
     """Open files as one table. Reads footers of Parquet, and JSON lines once for their types.
+
+    Args:
+        skip_bad_rows: leave out lines that are no rows, instead of stopping at the first.
+        cached: take the types and places of JSON lines from an earlier reading of the same file.
 
     Raises:
         CurateError: a file is missing, empty of data, cut short or broken; the sentence names file and line.
     """
-    parts = [_open_file(f, skip_bad_rows=skip_bad_rows) for f in files]
+    parts = [_open_file(f, skip_bad_rows=skip_bad_rows, cached=cached) for f in files]
     broken = [p for p in parts if isinstance(p, CurateError)]
     if broken:
         raise CurateError(" ".join(str(e) for e in broken[:5]) + (f" And {len(broken) - 5} more files." if len(broken) > 5 else ""))
@@ -152,7 +158,9 @@ def _shifted(task: Task, at: int, schema: pa.Schema, file: pa.Schema) -> Task:
     return Task(task.file, task.row + at, task.rows, read, whole)
 
 
-def _open_file(path: Path, *, skip_bad_rows: bool) -> Table | CurateError:
+def _open_file(path: Path, *, skip_bad_rows: bool, cached: bool) -> Table | CurateError:
+    if kind(path) == "jsonl" and cached and (found := _known_lines(path, skip_bad_rows)) is not None:
+        return _of_lines(path, found)
     reader = {"parquet": _parquet, "jsonl": _jsonl, "json": _json, "csv": _csv, "arrow": _arrow}[kind(path) or "jsonl"]
     try:
         return reader(path, skip_bad_rows)
@@ -303,7 +311,39 @@ def _gathered(pieces: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _jsonl(path: Path, skip_bad_rows: bool) -> Table:
+    before = cache.identity(path)
     index = rows.scan_lines(path, skip_bad_rows=skip_bad_rows)
+    if before is not None and before == cache.identity(path):
+        said = {"schema": base64.b64encode(index.schema.serialize().to_pybytes()).decode(), "rows": index.rows, "bad": index.bad}
+        cache.store(_lines_key(before, skip_bad_rows), pl.DataFrame(index.blocks, schema=_BLOCK), meta=json.dumps(said))
+    return _of_lines(path, index)
+
+
+_BLOCK: Final = {f.name: pl.Int64 for f in fields(rows.Block)}
+LINES_VERSION: Final = 1
+"""Raised when the types or places of lines are found differently."""
+
+
+def _lines_key(identity: str, skip_bad_rows: bool) -> str:
+    return f"lines {LINES_VERSION} {skip_bad_rows} {identity}"
+
+
+def _known_lines(path: Path, skip_bad_rows: bool) -> rows.Lines | None:
+    """Types and places of the lines of a file as an earlier reading found them, or None."""
+    identity = cache.identity(path)
+    found = None if identity is None else cache.lookup_with_meta(_lines_key(identity, skip_bad_rows))
+    if found is None:
+        return None
+    try:
+        said = json.loads(found[1])
+        schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(said["schema"])))
+        blocks = tuple(rows.Block(*row) for row in found[0].select(list(_BLOCK)).iter_rows())
+        return rows.Lines(schema, int(said["rows"]), blocks, {int(k): str(v) for k, v in said["bad"].items()})
+    except (ValueError, KeyError, TypeError, pa.ArrowException, pl.exceptions.PolarsError):
+        return None
+
+
+def _of_lines(path: Path, index: rows.Lines) -> Table:
     tasks = tuple(Task(str(path), b.row, b.rows, _line_reader(path, b, index.schema)) for b in index.blocks if b.rows)
     bad = tuple(f"{path} line {n}: {why}" for n, why in index.bad.items())
     return Table(name=path.name, files=(path,), schema=index.schema, rows=index.rows, tasks=tasks, bad_lines=bad)

@@ -275,3 +275,21 @@ def test_a_file_removed_while_it_is_read(tmp_path: Path) -> None:
     (tmp_path / "a.parquet").unlink()
     with pytest.raises(CurateError, match=r"a\.parquet cannot be read in row group 0"):
         list(table.tasks[0].read(None))
+
+
+def test_types_and_places_of_lines_are_read_once_and_a_changed_file_is_read_again(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("CURATE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(sources.cache, "SETTLED_NS", 0)
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"id": 1}\n\n{"id": "x", "late": [1]}\n')
+    first = sources.open_table("a", [path])
+    with monkeypatch.context() as m:
+        m.setattr(sources.rows, "scan_lines", lambda *a, **k: pytest.fail("the lines were read again"))
+        again = sources.open_table("a", [path])
+        with pytest.raises(pytest.fail.Exception):
+            sources.open_table("a", [path], cached=False)
+    assert (again.schema, again.rows) == (first.schema, 2)
+    read = [b.data.to_pylist() for t in again.tasks for b in t.read(None)]
+    assert read == [[{"id": "1", "late": None}, {"id": "x", "late": [1]}]]
+    path.write_text('{"id": 1}\n{"id": 2}\n{"id": 3}\n')
+    assert sources.open_table("a", [path]).rows == 3
