@@ -55,14 +55,20 @@ def fits_of(o: dict[str, Any]) -> list[Fit]:
 @source_options
 @count_options
 @output_options
-@click.option("--max-length", type=int, required=True, metavar="N", help="The trainer's bound, in tokens.")
+@click.option("--max-length", type=click.IntRange(min=1), required=True, metavar="N", help="The trainer's bound, in tokens.")
 @click.option("--batching", metavar="B", help="fixed, longest, grouped, bfd, next-fit or wrapped. Default: fixed.")
 @click.option("--trainer", metavar="T", help="A trainer's own rule: prime-rl, auto-antislop, trl, axolotl, llama-factory, ...")
-@click.option("--micro-batch", type=int, default=1, show_default=True, help="Traces, or packed rows, in a micro-batch.")
-@click.option("--accumulate", type=int, default=1, show_default=True, help="Micro-batches of a step on each rank.")
-@click.option("--dp", type=int, default=1, show_default=True, help="Data-parallel groups.")
-@click.option("--cp", type=int, default=1, show_default=True, help="Context-parallel ranks that share a row.")
-@click.option("--pad-to-multiple", type=int, default=1, show_default=True, help="Rows are rounded up to a multiple of this.")
+@click.option(
+    "--micro-batch", type=click.IntRange(min=1), default=1, show_default=True, help="Traces, or packed rows, in a micro-batch."
+)
+@click.option(
+    "--accumulate", type=click.IntRange(min=1), default=1, show_default=True, help="Micro-batches of a step on each rank."
+)
+@click.option("--dp", type=click.IntRange(min=1), default=1, show_default=True, help="Data-parallel groups.")
+@click.option("--cp", type=click.IntRange(min=1), default=1, show_default=True, help="Context-parallel ranks that share a row.")
+@click.option(
+    "--pad-to-multiple", type=click.IntRange(min=1), default=1, show_default=True, help="Rows are rounded up to a multiple of this."
+)
 @click.option("--model", default="qwen2.5-3b", show_default=True, metavar="M", help="Whose attention weighs the work.")
 def padding(**o: Any) -> None:
     """What padding, packing and waiting ranks cost on these lengths, and what removes it.

@@ -56,7 +56,7 @@ def verify(**o: Any) -> None:
     if v["tests"] and v["answer"]:
         raise UsageError("--tests judges programs and --answer judges mathematics: give one of them.")
     request = request_of(o)
-    wanted = (*judging.WANTED, *(c for c in (v["tests"], v["answer"]) if c))
+    wanted = tuple(dict.fromkeys((*judging.WANTED, *(c for c in (v["tests"], v["answer"]) if c))))
     seen: Counter[str] = Counter()
     with tqdm(unit=" traces", disable=o["quiet"] or None, file=sys.stderr) as bar:
 

@@ -25,7 +25,7 @@ from curate.layout import Columns, Layout
 from curate.ledger import OPTIONAL, SCHEMA, Meta, check
 from curate.rows import conform
 from curate.skew import order_labels
-from curate.sources import Table, Task
+from curate.sources import BATCH_BYTES, Table, Task
 from curate.stretches import Stretch, cut
 from curate.tokens import Counter
 from curate.verdicts import digest
@@ -427,7 +427,9 @@ class _Aside:
                 options = pa.ipc.IpcWriteOptions(compression=None, unify_dictionaries=True)
                 self.writer = self.stack.enter_context(pa.ipc.new_stream(file, self.schema, options=options))
         if self.writer is not None:
-            self.writer.write_batch(batch.select(self.schema.names))
+            step = max(1, batch.num_rows * BATCH_BYTES // max(1, batch.nbytes))
+            for at in range(0, batch.num_rows, step):
+                self.writer.write_batch(batch.slice(at, step).select(self.schema.names))
 
     def close(self) -> None:
         self.stack.close()
@@ -614,7 +616,10 @@ def copy(
 
     def work(item: Path | tuple[Task, ...]) -> Iterator[pa.Table]:
         if isinstance(item, Path):
-            with pa.memory_map(str(item)) as file, pa.ipc.open_stream(file) as found:
+            with (
+                pa.OSFile(str(item)) as file,
+                pa.ipc.open_stream(file) as found,
+            ):  # mapped, a stretch would lie in memory as a whole
                 for data in found:
                     yield from part(data.column(ROW).to_numpy(), data.drop_columns([ROW]))
             return

@@ -55,7 +55,7 @@ def plan(columns: Sequence[str], *, tests: str | None = None, answer: str | None
     reference = next((name for name in ANSWERS if name in columns), None)
     if reference is None:
         raise CurateError(
-            f"Nothing to judge by: no tests and no reference answer among {', '.join(columns)}. "
+            f"Nothing to judge by: the source has neither tests ({', '.join(KINDS)}) nor a reference answer ({', '.join(ANSWERS)}). "
             "Name a column with --tests or --answer."
         )
     return Plan(what="math", columns=(reference,))

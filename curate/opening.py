@@ -50,6 +50,8 @@ class Request:
         given = [name for name, value in counts.items() if value]
         if len(given) > 1 or (self.estimate and self.columns.tokens):
             raise UsageError(f"{' and '.join([*given, '--estimate'][:2])} both say how to count. Use one.")
+        if self.presets:
+            presets.load(self.presets)  # a file that cannot be read is said before any work
         if self.estimate:
             tokens.open_counter(estimate=self.estimate)  # a rule that is none is refused before any work
         if self.chat_template and not self.tokenizer:

@@ -336,8 +336,8 @@ def order_labels(values: Iterable[str | None]) -> dict[str, float]:
     if found is None:
         words = ", ".join(repr(label) for label in sorted(known)[:8])
         raise CurateError(
-            f"No order is known for the difficulties {words}. Name a column of numbers with --difficulty, "
-            "or say the order as an SQL expression: --difficulty \"CASE level WHEN 'bronze' THEN 1 WHEN 'gold' THEN 2 END\"."
+            f"No order is known for the difficulties {words}. Say it with --labels, easy to hard: --labels {','.join(sorted(known))[:60]}; "
+            "or name a column of numbers with --difficulty."
         )
     return dict(sorted(found.items(), key=lambda pair: (pair[1], pair[0])))
 
