@@ -10,7 +10,19 @@ from curate.opening import Request
 from curate.selection import Rules
 
 HERE = Path(__file__).parent
-COMMAND = ("curate", "report", "data/sample.parquet", "--by", "tag", "--model", "qwen2.5-3b", "--gpu", "t4", "-o", "reports/sample.html")
+COMMAND = (
+    "curate",
+    "report",
+    "data/sample.parquet",
+    "--by",
+    "tag",
+    "--model",
+    "qwen2.5-3b",
+    "--gpu",
+    "t4",
+    "-o",
+    "reports/sample.html",
+)
 
 
 def make() -> str:
