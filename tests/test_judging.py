@@ -35,7 +35,7 @@ def test_tests_come_before_answers_and_names_before_both() -> None:
 def test_a_wrong_name_or_nothing_to_judge_by_is_said() -> None:
     with pytest.raises(CurateError, match=r"--tests public_test: .* Did you mean public_tests"):
         plan(["public_tests"], tests="public_test")
-    with pytest.raises(CurateError, match="neither tests .* nor a reference answer"):
+    with pytest.raises(CurateError, match=r"neither tests .* nor a reference answer"):
         plan(["id", "text"])
     with pytest.raises(CurateError, match="no rows"):
         run([], out=Path("never"))
