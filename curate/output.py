@@ -125,9 +125,9 @@ def write(
     tmp.mkdir()
     _room(tmp, sources, marked)
     with _faults(out):
-        files = _shards(tmp, shape, num_shards, progress, aside)
+        files, longest = _shards(tmp, shape, num_shards, progress, aside)
         files["ledger.parquet"] = _ledger(tmp / "ledger.parquet", marked, meta)
-        files["longest.parquet"] = _longest(tmp, shape, [f for f in files if f.startswith("data/")])
+        files["longest.parquet"] = _longest(tmp, shape, longest)
         for name, data in (beside or {}).items():
             (tmp / name).write_bytes(data)
             files[name] = _facts(tmp / name)
@@ -235,9 +235,12 @@ def _element(lists: pa.Array, at: np.ndarray[Any, Any], item: np.ndarray[Any, An
 
 def _shards(
     tmp: Path, shape: Shape, num_shards: int | None, progress: Progress | None, aside: Callable[[int, int], Path] | None
-) -> dict[str, dict[str, Any]]:
+) -> tuple[dict[str, dict[str, Any]], list[pa.Table]]:
+    """The Parquet files with their facts, and the longest rows, in falling order."""
     (tmp / "data").mkdir()
     total = shape.kept.height
+    top = shape.kept.with_row_index("place").sort(["tokens", "place"], descending=[True, False]).head(LONGEST)["place"].to_list()
+    longest: dict[int, pa.Table] = {}
     count = None if num_shards is None else max(1, min(num_shards, total))
     shards = _Shards(tmp / "data", shape.schema, None if count is None else [total * (i + 1) // count for i in range(count)])
     try:
@@ -245,6 +248,7 @@ def _shards(
             kept = shape.kept.filter(pl.col("source") == number)
             made = partial(shape.table, number)
             for table in copy(source, kept, made, columns=shape.needed(source), aside=partial(aside, number) if aside else None):
+                longest |= {p: table.take([p - shards.rows]) for p in top if shards.rows <= p < shards.rows + table.num_rows}
                 shards.add(table)
                 if progress is not None:
                     progress(table.num_rows)
@@ -260,7 +264,7 @@ def _shards(
         name = f"data/train-{i:05d}-of-{len(done):05d}.parquet"
         (tmp / "data" / f"{i:05d}.part").rename(tmp / name)
         files[name] = _facts(tmp / name) | {"rows": rows}
-    return files
+    return files, [_typed(longest[p], shape.schema) for p in top]
 
 
 class _Shards:
@@ -365,21 +369,9 @@ def _ledger(path: Path, marked: pl.DataFrame, meta: Meta) -> dict[str, Any]:
     return _facts(path) | {"rows": marked.height}
 
 
-def _longest(tmp: Path, shape: Shape, shards: list[str]) -> dict[str, Any]:
-    """The longest kept rows, in falling order, read back from the shards: what a first training step should be tried with."""
-    top = shape.kept.with_row_index("place").sort(["tokens", "place"], descending=[True, False]).head(LONGEST)["place"].to_list()
-    found: dict[int, pa.Table] = {}
-    at = 0
-    for name in shards:
-        with pq.ParquetFile(tmp / name) as file:
-            for g in range(file.metadata.num_row_groups):
-                n = file.metadata.row_group(g).num_rows
-                mine = [p for p in top if at <= p < at + n]
-                if mine:
-                    group = file.read_row_group(g)
-                    found |= {p: group.take([p - at]) for p in mine}
-                at += n
-    table = pa.concat_tables([found[p] for p in top]) if top else shape.schema.empty_table()
+def _longest(tmp: Path, shape: Shape, rows: Sequence[pa.Table]) -> dict[str, Any]:
+    """The longest kept rows, in falling order: what a first training step should be tried with."""
+    table = pa.concat_tables(rows) if rows else shape.schema.empty_table()
     pq.write_table(_typed(table, shape.schema), tmp / "longest.parquet", **WRITER)
     return _facts(tmp / "longest.parquet") | {"rows": table.num_rows}
 
