@@ -23,9 +23,9 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_padding_of_four_traces() -> None:
     found = facts("padding", "t.parquet", *T, "--max-length", "200", "--batching", "fixed")
-    audit = found.get("audit", found)
-    # 4 rows of 200 hold 300 tokens
-    assert audit["padding_share"] == pytest.approx(1 - 300 / 800) if "padding_share" in audit else found
+    # four rows of 200 hold 300 tokens
+    assert (found["traces"], found["tokens"], found["longest"]) == (4, 300, 100)
+    assert (found["use"]["real_tokens"], found["use"]["processed_tokens"], found["use"]["steps"]) == (300, 800, 4)
     said = curate("padding", "t.parquet", *T, "--max-length", "200", "--batching", "fixed").out
     assert "62.5% of the work is padding" in said
     assert "4 traces, half within 50" in said

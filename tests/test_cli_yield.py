@@ -270,3 +270,72 @@ def test_a_second_question_reads_no_text(source: Path, monkeypatch: pytest.Monke
     assert json.loads(curate("cache", "--json").out)["entries"] >= 1
     again = facts("yield", source, *CHARS, "--bounds", "20,30")
     assert at(again, 20) == at(first, 20)
+
+
+def test_a_folder_with_configs_a_pattern_and_files_that_are_no_data(source: Path) -> None:
+    rows: list[Any] = [("a", 50, True, 1, None)]
+    for name in (
+        "set/one/train-0.parquet",
+        "set/two/train-0.parquet",
+        "set/_hidden/x.parquet",
+        "plain/sub/b.parquet",
+        "plain/.git/c.parquet",
+    ):
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        write(Path(name), rows if "two" not in name else [("b", 60, True, 1, None), ("c", 70, True, 1, None)])
+    Path("plain/_SUCCESS").write_text("")
+    Path("plain/notes.txt").write_text("mine")
+    write(Path("plain/a[1].parquet"), [("z", 99, True, 1, None)])
+    configs = "".join(f"- config_name: {n}\n  data_files:\n  - split: train\n    path: {n}/*\n" for n in ("one", "two"))
+    Path("set/README.md").write_text(f"---\nconfigs:\n{configs}---\n")
+    assert facts("yield", "set:two", *T)["traces"] == 2
+    assert facts("yield", "set:one", "set:two", *T)["traces"] == 3
+    assert curate("yield", "set", *T).status == 1
+    assert facts("yield", "plain", *T)["traces"] == 2  # the hidden folder and the notes are left out
+    assert facts("yield", "plain/a[1].parquet", *T)["problems"] == 1  # a path that exists is no pattern
+    assert facts("yield", "set/*/train-*.parquet", *T)["traces"] == 3
+
+
+@pytest.mark.parametrize("name", ["t.jsonl", "t.jsonl.gz", "t.jsonl.zst", "t.json", "t.csv", "t.arrow"])
+def test_every_kind_of_file_gives_the_same_numbers(source: Path, name: str) -> None:
+    import gzip
+
+    import pyarrow as pa
+    import zstandard
+
+    frame = pl.read_parquet(source).drop("tag").with_columns(id=pl.col("id").fill_null("")).filter(pl.col("id") != "")
+    lines = frame.write_ndjson().encode()
+    if name == "t.csv":
+        frame.write_csv(name)
+    elif name == "t.arrow":
+        with pa.OSFile(name, "wb") as sink, pa.ipc.new_file(sink, frame.to_arrow().schema) as writer:
+            writer.write_table(frame.to_arrow())
+    elif name == "t.json":
+        Path(name).write_text(json.dumps(frame.to_dicts()))
+    else:
+        packed = gzip.compress(lines) if name.endswith("gz") else zstandard.compress(lines) if name.endswith("zst") else lines
+        Path(name).write_bytes(packed)
+    frame.write_parquet("same.parquet")
+    found, same = (facts("yield", n, *T, "--bounds", "100,400") for n in (name, "same.parquet"))
+    del found["thinking"], same["thinking"]  # they name the source
+    assert found == same
+    assert at(found, 100)["problems"]["shortest"] == 2
+
+
+def test_paths_expressions_and_case(source: Path) -> None:
+    lines = [
+        {
+            "id": 1,
+            "info": {"verdict": "Yes", "end": "STOP"},
+            "solutions": [{"solution": text(50), "score": 1.0}, {"solution": text(70), "score": 0.2}],
+        },
+        {"id": 2, "info": {"verdict": "No", "end": "length"}, "solutions": [{"solution": text(60), "score": 0.9}]},
+    ]
+    Path("deep.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    options = ("--trace", "solutions[].solution", *T, "--bounds", "55")
+    found = facts("yield", "deep.jsonl", *options, "--passed", "info.verdict", "--finish", "info.end")
+    assert (found["traces"], found["unfinished"]) == (3, 1)
+    assert found["passing"] == {"basis": "verdict", "passed": 2, "failed": 1, "unknown": 0}
+    found = facts("yield", "deep.jsonl", *options, "--passed", "score >= 0.5")
+    assert (found["passing"]["passed"], at(found, 55)["problems"]["shortest"]) == (2, 1)
+    assert facts("yield", "deep.jsonl", *options, "--passed", "score >= 0.5", "--where", "score < 0.95")["traces"] == 2

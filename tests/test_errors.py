@@ -191,7 +191,7 @@ def test_bad_lines_are_left_out_and_counted_when_asked() -> None:
         found = facts("yield", name, *T, "--skip-bad-rows")
         assert (found["traces"], found["bad_rows"]) == ((2, 1) if name == "broken.jsonl" else (1, 1))
     done = curate("yield", "broken.jsonl", *T, "--skip-bad-rows")
-    assert "line 2" in done.err + done.out or "left out: 2" in done.err + done.out
+    assert "broken.jsonl line 2" in done.out.replace("\n", " ")
     picked = facts("select", "broken.jsonl", *T, "--skip-bad-rows", "--shortest", "-o", "out")
     assert (picked["traces"], picked["kept"]) == (2, 2)
 
@@ -224,21 +224,23 @@ def test_lists_that_do_not_line_up_are_counted() -> None:
 
 
 def test_two_columns_of_equal_rank_are_an_error_that_lists_them() -> None:
-    pl.DataFrame([{"id": "a", "generation": "<think>a</think>b", "passed": True, "correct": False}]).write_parquet("two.parquet")
+    row = {"id": "a", "generation": "<think>a</think>b", "completion": "x", "passed": True, "correct": False, "is_correct": True}
+    pl.DataFrame([row]).write_parquet("two.parquet")
     done = curate("yield", "two.parquet", *T)
-    if done.status == 0:  # ranked: then the mapping says which one was taken
-        assert "passed = passed" in done.err
-    else:
-        assert "passed and correct" in done.err
-    pl.DataFrame([{"id": "a", "prompt": "p", "question": "q", "generation": "<think>a</think>b"}]).write_parquet("two.parquet")
-    assert "prompt = prompt" in curate("yield", "two.parquet", *T).err
+    assert (done.status, done.out) == (1, "")
+    assert "generation and completion. Name one with --trace" in done.err
+    assert "passed = passed" in curate("yield", "two.parquet", "--trace", "generation", *T).err  # passed ranks before correct
+    pl.DataFrame([row]).drop("passed").write_parquet("two.parquet")
+    assert "correct and is_correct" in curate("yield", "two.parquet", "--trace", "generation", *T).err
 
 
-def test_an_empty_file_has_no_rows_and_is_no_fault() -> None:
+def test_an_empty_file_has_no_columns_and_a_table_without_rows_is_no_fault() -> None:
     done = curate("yield", "empty.jsonl", *T)
-    assert done.status in (0, 1)
-    assert "Traceback" not in done.err
-    assert "empty" in done.err + done.out or "0 traces" in done.out
+    assert (done.status, done.out) == (1, "")
+    assert "empty.jsonl is empty" in done.err
+    pl.read_parquet("t.parquet").clear().write_parquet("zero.parquet")
+    assert facts("yield", "zero.parquet", *T)["traces"] == 0
+    assert facts("select", "zero.parquet", *T, "--shortest", "-o", "out")["kept"] == 0
 
 
 def test_an_error_of_a_process_of_its_own_has_no_traceback_and_keeps_stdout_empty() -> None:
