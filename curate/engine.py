@@ -161,6 +161,7 @@ def decide(rows: pl.DataFrame, numbers: Numbers, source: Source, how: How) -> Pa
     if "render" in part.columns:
         flags = flags | (part["render"].cast(pl.UInt16).fill_null(0) * thinking.RENDER)
         part = part.drop("render")
+    flags = flags | (thinking.rendered(prompt).cast(pl.UInt16) * thinking.RENDERED)
     part = part.with_columns(flags.alias("flags"))
     if how.digests:
         part = part.with_columns(digest=digest(part["problem"], text))
@@ -276,42 +277,59 @@ class Decider(Protocol):
     ) -> Iterator[Decided]: ...
 
 
-def fill(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Raw:
+    """What was decided, not yet settled: rows of a ledger, and of each source what they cannot say.
+
+    ``ledger`` may hold ``aliases`` (List of String) and words of difficulty beside the contract's columns; ``known`` are facts of the
+    sources that hold for any part of them.
+    """
+
+    ledger: pl.DataFrame
+    tallies: tuple[Tally, ...]
+    known: tuple[dict[str, Any], ...]
+    tokens: dict[str, Any]
+    labels: tuple[str, ...] = ()
+
+
+def fill(sources: Sequence[Source], counter: Counter, **more: Any) -> tuple[pl.DataFrame, Meta]:
+    """The ledger of some sources, in the order (source, row, item), and what rows cannot say: ``gather``, then ``settle``."""
+    return settle(gather(sources, How(counter=counter), **more))
+
+
+def gather(
     sources: Sequence[Source],
-    counter: Counter,
+    how: How,
     *,
-    details: bool = False,
-    digests: bool = False,
-    old: Counter | None = None,
     sample: int | None = None,
     seed: int = 0,
     keep: Keep | None = None,
     shelf: Shelf | None = None,
     progress: Progress | None = None,
     decider: Decider | None = None,
-) -> tuple[pl.DataFrame, Meta]:
-    """The ledger of some sources, in the order (source, row, item), and what rows cannot say.
+    share: tuple[int, int] = (1, 1),
+) -> Raw:
+    """Decide every trace of some sources.
 
     Args:
-        counter: counts tokens, see ``tokens.Counter``.
-        details, digests, old: see ``How``.
         sample: that many source rows of each source, drawn at random by ``seed``.
         keep: rows to put aside on the way.
         shelf: where parts that were decided before are kept; of their stretches no text is read and nothing put aside.
         progress: called with the number of rows done.
         decider: decides on other machines; by default in threads of this process.
+        share: ``(i, n)``, only the i-th of n shares of the stretches of each source, counted from 1.
     """
-    how = How(counter=counter, details=details, digests=digests, old=old)
-    frames, described = [], []
+    frames, tallies, known = [], [], []
     for i, source in enumerate(sources):
         chosen = _draw(source.table.rows, sample, seed)
-        plan = cut(source.table)
+        plan = stretches.share(cut(source.table), *share)
         parts = _parts(i, source, plan, how, chosen=chosen, keep=keep, shelf=shelf, progress=progress, decider=decider or decided)
-        frame = _concat([p.ledger for p in parts], source, how)
-        described.append(_described(source, frame, sum((p.tally for p in parts), Tally()), chosen))
-        frames.append(frame.with_columns(source=pl.lit(i, dtype=pl.UInt16)))
+        frames.append(_concat([p.ledger for p in parts], source, how).with_columns(source=pl.lit(i, dtype=pl.UInt16)))
+        tallies.append(sum((p.tally for p in parts), Tally()))
+        known.append(_known(source, source.table.rows if chosen is None else len(chosen)))
     ledger = pl.concat(frames, how="diagonal_relaxed") if frames else pl.DataFrame(schema=SCHEMA)
-    return settle(ledger, sources, described, counter)
+    labels = next((s.labels for s in sources if s.labels), ())
+    return Raw(ledger=ledger, tallies=tuple(tallies), known=tuple(known), tokens=_counted_by(sources, how.counter), labels=labels)
 
 
 def _parts(
@@ -473,10 +491,7 @@ def _concat(parts: list[pl.DataFrame], source: Source, how: How) -> pl.DataFrame
     return decide(nothing, np.array([], dtype=np.uint64), source, how).ledger
 
 
-def _described(source: Source, frame: pl.DataFrame, tally: Tally, chosen: Numbers | None) -> dict[str, Any]:
-    judged = frame["passed"].null_count() < frame.height
-    basis = source.basis if source.basis in ("prefiltered", "proxy") or judged else "none"
-    rows = source.table.rows if chosen is None else len(chosen)
+def _known(source: Source, rows: int) -> dict[str, Any]:
     return {
         "name": source.name,
         "files": [{"path": f.name, "bytes": known[2]} for f, known in source.stamps.items() if known],
@@ -485,37 +500,50 @@ def _described(source: Source, frame: pl.DataFrame, tally: Tally, chosen: Number
         "revision": source.revision,
         "licence": source.licence,
         "mapping": source.layout.described(),
-        "basis": basis,
+        "basis": source.basis,
         "bad_lines": list(source.table.bad_lines),
-        "excluded_rows": rows - frame["row"].n_unique() if "where" in source.layout.roles else 0,
-        "crooked": list(tally.crooked),
-        "finish": dict(sorted(tally.cut.items(), key=lambda kv: (-kv[1], kv[0]))),
+        "excluded_rows": int("where" in source.layout.roles),
         "notes": list(source.notes),
         **source.facts,
     }
 
 
-def settle(
-    ledger: pl.DataFrame, sources: Sequence[Source], described: list[dict[str, Any]], counter: Counter
-) -> tuple[pl.DataFrame, Meta]:
-    """One ledger from its parts: aliases folded, words of difficulty in order, columns as the contract has them."""
-    if "aliases" in ledger.columns:
-        ledger = fold_aliases(ledger)
-    ledger = ledger.with_columns(pl.lit(None, dtype=SCHEMA["reason"]).alias("reason"))
-    ledger = ledger.select([c for c in (*SCHEMA, *OPTIONAL) if c in ledger.columns])
-    by = sources[0].layout.roles["tokens"].text if sources and "tokens" in sources[0].layout.roles else counter.by
+def _counted_by(sources: Sequence[Source], counter: Counter) -> dict[str, Any]:
     column = bool(sources) and "tokens" in sources[0].layout.roles
-    tokens = {
+    return {
         "basis": "column" if column else counter.basis,
-        "by": by,
+        "by": sources[0].layout.roles["tokens"].text if column else counter.by,
         "count": counter.kind,
         "low": 1.0 if column else counter.low,
         "high": 1.0 if column else counter.high,
         "checked": not column and counter.checked,
     }
-    bad = sum(len(s.table.bad_lines) for s in sources)
-    meta = Meta(sources=tuple(described), tokens=tokens, bad_lines=bad)
-    ledger, meta = ranked(ledger, meta, next((s.labels for s in sources if s.labels), ()))
+
+
+def _described(known: Mapping[str, Any], frame: pl.DataFrame, tally: Tally) -> dict[str, Any]:
+    """The facts of a source, with those that only all of its traces tell."""
+    judged = frame["passed"].null_count() < frame.height
+    return {
+        **known,
+        "basis": known["basis"] if known["basis"] in ("prefiltered", "proxy") or judged else "none",
+        "excluded_rows": known["rows"] - frame["row"].n_unique() if known["excluded_rows"] else 0,
+        "crooked": list(tally.crooked),
+        "finish": dict(sorted(tally.cut.items(), key=lambda kv: (-kv[1], kv[0]))),
+    }
+
+
+def settle(raw: Raw) -> tuple[pl.DataFrame, Meta]:
+    """One ledger of what was decided: aliases folded, words of difficulty in order, columns as the contract has them."""
+    ledger = raw.ledger
+    mine = [ledger.filter(pl.col("source") == i) if len(raw.known) > 1 else ledger for i in range(len(raw.known))]
+    described = [_described(k, f, t) for k, f, t in zip(raw.known, mine, raw.tallies, strict=True)]
+    if "aliases" in ledger.columns:
+        ledger = fold_aliases(ledger)
+    ledger = ledger.with_columns(pl.lit(None, dtype=SCHEMA["reason"]).alias("reason"))
+    ledger = ledger.select([c for c in (*SCHEMA, *OPTIONAL) if c in ledger.columns])
+    bad = sum(len(k["bad_lines"]) for k in raw.known)
+    meta = Meta(sources=tuple(described), tokens=raw.tokens, bad_lines=bad)
+    ledger, meta = ranked(ledger, meta, raw.labels)
     return check(ledger), meta
 
 

@@ -40,7 +40,7 @@ _PAIRS: Final = r"^(system )?(user assistant )*user $"
 _REASONING: Final = ("reasoning_content", "reasoning", "thinking")
 
 
-def rows(one: pl.DataFrame, kept: pl.DataFrame, style: Style) -> pa.Table:
+def rows(one: pl.DataFrame, kept: pl.DataFrame, style: Style, *, plain: bool = False) -> pa.Table:
     """Training rows of some kept traces, in their order; the schema is the same for every batch, an empty one too.
 
     Args:
@@ -48,6 +48,7 @@ def rows(one: pl.DataFrame, kept: pl.DataFrame, style: Style) -> pa.Table:
             before the trace; where it is null the prompt is one user turn, and none where that is null too.
         kept: the same traces' ``problem``, ``tokens``, ``passed``, ``difficulty`` of the ledger, and ``name``, their source.
         style: one of ``PROMPTED``.
+        plain: for ``prompt-completion``: two texts instead of turns, for prompts that a chat template has rendered already.
 
     Raises:
         CurateError: ``alpaca``, and the turns before a trace are not pairs of question and answer.
@@ -55,11 +56,15 @@ def rows(one: pl.DataFrame, kept: pl.DataFrame, style: Style) -> pa.Table:
     frame = pl.DataFrame(
         {
             "turns": _turns(one),
+            "text": one["prompt"],
             "trace": one["trace"],
             **{name: kept[name] for name in ("problem", "tokens", "passed", "difficulty")},
         }
     ).with_columns(source=kept["name"].cast(pl.String))
-    shaped = {"messages": _messages, "prompt-completion": _completion, "sharegpt": _sharegpt, "alpaca": _alpaca}[style](frame)
+    if plain:
+        shaped = frame.select(prompt=pl.col("text").fill_null(""), completion="trace")
+    else:
+        shaped = {"messages": _messages, "prompt-completion": _completion, "sharegpt": _sharegpt, "alpaca": _alpaca}[style](frame)
     facts = frame.select(
         pl.col("problem").cast(pl.String),
         pl.col("tokens").cast(pl.Int64),

@@ -26,11 +26,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from curate import formats, layout
+from curate import formats, layout, survey
 from curate.engine import Progress, Source, copy
 from curate.errors import CurateError
 from curate.ledger import Meta, is_ledger, to_bytes
 from curate.rows import conform, unify
+from curate.stretches import Stretch
 from curate.turns import is_turns
 
 SHARD_BYTES: Final = 500 << 20
@@ -97,6 +98,7 @@ def write(
     columns: Sequence[str] = (),
     num_shards: int | None = None,
     aside: Callable[[int, int], Path] | None = None,
+    copier: Copier | None = None,
     beside: Mapping[str, bytes] | None = None,
     manifest: Mapping[str, Any],
     card: Callable[[Mapping[str, Any]], str],
@@ -108,7 +110,8 @@ def write(
         work: a workspace (see ``workspace``) on the same disk.
         marked: the ledger with ``reason``; rows with a null reason are kept.
         style: the shape of rows, see ``formats``; ``auto`` gives ``messages`` where a prompt is known, else the source's columns.
-        aside: the file with the candidates of a source's stretch, where ``engine.fill`` put them aside.
+        aside: the file with the candidates of a source's stretch, where ``engine.gather`` put them aside.
+        copier: makes the rows on other machines; by default here, in several threads.
         num_shards: so many Parquet files; more than rows are reduced to one a row.
         beside: further files, by name.
         manifest: what it is to hold besides the files.
@@ -117,15 +120,20 @@ def write(
     Raises:
         CurateError: the folder may not be written, the disk is full, or the input changed since it was read.
     """
-    shape = Shape(sources, marked, meta, style, columns)
+    shape = Shape(sources, marked, [s["name"] for s in meta.sources], style, columns)
     notes = []
+    if shape.rendered and shape.style in formats.PROMPTED and not shape.plain:
+        notes.append(
+            f"The prompts of {shape.rendered:,} kept traces hold a chat template's own tokens already; a trainer that renders these rows puts "
+            "the template around them a second time. --format prompt-completion writes them as plain text."
+        )
     if num_shards is not None and num_shards > max(1, shape.kept.height):
         notes.append(f"{shape.kept.height} rows give {max(1, shape.kept.height)} shards, not {num_shards}.")
     tmp = work / "whole"
     tmp.mkdir()
     _room(tmp, sources, marked)
     with _faults(out):
-        files, longest = _shards(tmp, shape, num_shards, progress, aside)
+        files, longest = _shards(tmp, shape, num_shards, progress, copier or partial(copied, aside=aside))
         files["ledger.parquet"] = _ledger(tmp / "ledger.parquet", marked, meta)
         files["longest.parquet"] = _longest(tmp, shape, longest)
         for name, data in (beside or {}).items():
@@ -139,11 +147,29 @@ def write(
     return Written(out=out, files=whole["files"], rewritten=shape.rewritten, manifest=whole, notes=tuple(notes))
 
 
+Copier = Callable[["Shape", int, Source, pl.DataFrame], Iterator[pa.Table]]
+"""Makes the output rows of the kept traces of a source, in their order, wherever it likes."""
+
+
+def copied(
+    shape: Shape,
+    number: int,
+    source: Source,
+    kept: pl.DataFrame,
+    *,
+    plan: Sequence[Stretch] | None = None,
+    aside: Callable[[int, int], Path] | None = None,
+) -> Iterator[pa.Table]:
+    """The output rows of a source's kept traces, made here; ``plan`` as in ``engine.copy``, ``aside`` as in ``write``."""
+    put = partial(aside, number) if aside else None
+    return copy(source, kept, partial(shape.table, number), columns=shape.needed(source), plan=plan, aside=put)
+
+
 class Shape:
     """How kept rows look: their style, their schema, and the table of some kept traces of a batch of source rows."""
 
     def __init__(
-        self, sources: Sequence[Source], marked: pl.DataFrame, meta: Meta, style: formats.Style, columns: Sequence[str]
+        self, sources: Sequence[Source], marked: pl.DataFrame, names: Sequence[str], style: formats.Style, columns: Sequence[str]
     ) -> None:
         self.sources, self.columns, self.rewritten = sources, tuple(columns), 0
         prompted = all({"prompt", "messages"} & set(s.layout.roles) for s in sources)
@@ -161,8 +187,15 @@ class Shape:
                 raise CurateError(
                     f"{source.name} has no column {missing[0]} (--columns). Columns: {', '.join(source.layout.schema)}."
                 )
-        self.names = [s["name"] for s in meta.sources]
+        self.names = list(names)
         self.kept = marked.filter(pl.col("reason").is_null()).sort("source", "row", "item")
+        self.rendered = survey.rendered(self.kept)
+        self.plain = self.style == "prompt-completion" and 0 < self.rendered == self.kept.height
+        if self.style == "prompt-completion" and 0 < self.rendered < self.kept.height:
+            raise CurateError(
+                f"{self.rendered:,} of the {self.kept.height:,} kept traces have a prompt that a chat template has rendered already, the others "
+                "have not: one column cannot hold both. Select them apart with --where."
+            )
         empty = [
             self.table(i, self.kept.clear().with_columns(at=pl.lit(0, dtype=pl.Int64)), _nothing(s)) for i, s in enumerate(sources)
         ]
@@ -183,7 +216,7 @@ class Shape:
         wanted = pl.DataFrame({"row": inverse.astype(np.uint32), "item": kept["item"]})
         one = wanted.join(one, on=["row", "item"], how="left", maintain_order="left")
         kept = kept.with_columns(name=pl.lit(self.names[number]))
-        made = formats.rows(one, kept, self.style)
+        made = formats.rows(one, kept, self.style, plain=self.plain)
         extra = [c for c in self.columns if c not in made.column_names]
         own = _elements(source, kept, inverse, mine.select(extra))
         for name in extra:
@@ -234,7 +267,7 @@ def _element(lists: pa.Array, at: np.ndarray[Any, Any], item: np.ndarray[Any, An
 
 
 def _shards(
-    tmp: Path, shape: Shape, num_shards: int | None, progress: Progress | None, aside: Callable[[int, int], Path] | None
+    tmp: Path, shape: Shape, num_shards: int | None, progress: Progress | None, copier: Copier
 ) -> tuple[dict[str, dict[str, Any]], list[pa.Table]]:
     """The Parquet files with their facts, and the longest rows, in falling order."""
     (tmp / "data").mkdir()
@@ -246,8 +279,7 @@ def _shards(
     try:
         for number, source in enumerate(shape.sources):
             kept = shape.kept.filter(pl.col("source") == number)
-            made = partial(shape.table, number)
-            for table in copy(source, kept, made, columns=shape.needed(source), aside=partial(aside, number) if aside else None):
+            for table in copier(shape, number, source, kept):
                 longest |= {p: table.take([p - shards.rows]) for p in top if shards.rows <= p < shards.rows + table.num_rows}
                 shards.add(table)
                 if progress is not None:

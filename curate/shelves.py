@@ -20,7 +20,7 @@ from curate.opening import Request
 from curate.stretches import Stretch
 from curate.tokens import Counter
 
-VERSION: Final = 3
+VERSION: Final = 4
 """Raised when the facts of a trace are decided differently, so that older parts are not believed."""
 
 

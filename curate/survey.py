@@ -41,6 +41,13 @@ def altered(ledger: pl.DataFrame) -> int:
     return int((ledger["flags"].fill_null(0) & thinking.RENDER > 0).sum())
 
 
+def rendered(ledger: pl.DataFrame) -> int:
+    """Traces whose prompt a chat template has rendered already."""
+    if "flags" not in ledger.columns:
+        return 0
+    return int((ledger["flags"].fill_null(0) & thinking.RENDERED > 0).sum())
+
+
 PARTS = {"prompt": "prompt_tokens", "reasoning": "reasoning_tokens", "answer": "answer_tokens"}
 
 

@@ -50,7 +50,9 @@ MALFORMED: Final = 2
 CONTROL_TEXT: Final = 4
 CLOSED: Final = 8
 RENDER: Final = 16
-"""Bits of the ledger's ``flags``; from ``RENDER`` on, what the chat template did (1 altered the reasoning, 2 control tokens)."""
+RENDERED: Final = 64
+"""Bits of the ledger's ``flags``; from ``RENDER`` on, what the chat template did (1 altered the reasoning, 2 control tokens),
+and ``RENDERED``: the prompt holds a chat template's own tokens already."""
 
 
 def compose(reasoning: pl.Expr, answer: pl.Expr) -> pl.Expr:
@@ -141,6 +143,22 @@ def control_text(trace: pl.Series) -> pl.Series:
 def opens(prompt: pl.Series) -> pl.Series:
     """Boolean: the prompt ends in an opening mark, so that the trace begins inside the reasoning."""
     return prompt.str.contains(rf"{OPEN}\s*\z").fill_null(False)
+
+
+def rendered(prompt: pl.Series) -> pl.Series:
+    """Boolean: the prompt ends in a chat template's own assistant header (and perhaps an opening mark): it was rendered already."""
+    header = "|".join(
+        [
+            r"<\|im_start\|>\s*assistant",
+            r"<｜Assistant｜>",
+            r"<\|start_header_id\|>assistant<\|end_header_id\|>",
+            r"\[/INST\]",
+            r"<start_of_turn>model",
+            r"<\|assistant\|>",
+            r"<\|start\|>assistant(?:<\|channel\|>\w+<\|message\|>)?",
+        ]
+    )
+    return prompt.str.contains(rf"(?:{header})\s*(?:{OPEN})?\s*\z").fill_null(False)
 
 
 def split(trace: pl.Series, *, opened: pl.Series | None = None) -> pl.DataFrame:

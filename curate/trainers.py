@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -19,6 +19,7 @@ import polars as pl
 
 from curate import ledger
 from curate.errors import CurateError, UsageError, near
+from curate.survey import rendered
 
 _TAGS: Final = {
     "role_tag": "role",
@@ -213,7 +214,18 @@ def check(out: Path, trainer: str, *, max_length: int) -> Proof:
     )
     columns = list(pl.read_parquet_schema(files[0]))
     style = str(manifest.get("format_of_rows", "source"))
-    return prove(rule, lengths, max_length=max_length, style=style, columns=columns, out=out.name)
+    proof = prove(rule, lengths, max_length=max_length, style=style, columns=columns, out=out.name)
+    twice = rendered(kept)
+    if twice and "prompt" not in columns:
+        fault = (
+            f"{twice:,} prompts hold a chat template's own tokens already, and the trainer renders them a second time: rows are longer "
+            "than counted. Select again with --format prompt-completion."
+        )
+        proof = replace(proof, proved=False, faults=(*proof.faults, fault))
+    if twice and "prompt" in columns and proof.longest + 1 > max_length:
+        fault = "Plain text gets an end token from the trainer, one more than was counted: the longest row would be cut."
+        proof = replace(proof, proved=False, faults=(*proof.faults, fault))
+    return proof
 
 
 def _unmarked(files: Sequence[Path]) -> pl.Series:

@@ -217,3 +217,12 @@ def test_typed_parts_are_not_rewritten() -> None:
     column = pa.array([[{"role": "assistant", "content": [{"type": "text", "text": "a"}]}]])
     with pytest.raises(CurateError, match="typed parts"):
         formats.with_trace(column, pl.Series(["new"]))
+
+
+def test_a_prompt_that_is_rendered_already_is_written_as_plain_text_when_asked() -> None:
+    one = pl.DataFrame({"prompt": ["<|im_start|>user\nq<|im_end|>\n<|im_start|>assistant\n"], "trace": ["<think>a</think> b"]})
+    kept = pl.DataFrame({"problem": ["A"], "tokens": [9], "passed": [True], "difficulty": [None], "name": ["s"]})
+    made = formats.rows(one, kept, "prompt-completion", plain=True)
+    assert made.select(["prompt", "completion"]).to_pylist() == [
+        {"prompt": "<|im_start|>user\nq<|im_end|>\n<|im_start|>assistant\n", "completion": "<think>a</think> b"}
+    ]

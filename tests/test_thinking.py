@@ -120,3 +120,16 @@ def test_finish_words() -> None:
 def test_a_finish_column_of_lists_is_refused() -> None:
     with pytest.raises(CurateError, match=r"not words\. Name one value of it with --finish"):
         thinking.finish(pl.Series([["stop"]]))
+
+
+def test_a_prompt_that_ends_in_a_templates_own_header_was_rendered_already() -> None:
+    prompts = [
+        "<|im_start|>user\nq<|im_end|>\n<|im_start|>assistant\n",
+        "<｜begin▁of▁sentence｜><｜User｜>q<｜Assistant｜><think>\n",
+        "<|start_header_id|>assistant<|end_header_id|>\n\n",
+        "[INST] q [/INST]",
+        "What does <|im_start|>assistant mean?",
+        "q",
+        None,
+    ]
+    assert thinking.rendered(pl.Series(prompts)).to_list() == [True, True, True, True, False, False, False]
