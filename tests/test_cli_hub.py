@@ -70,7 +70,7 @@ def test_a_set_loads_by_its_short_name_with_verdicts_problems_and_difficulty_as_
     name: str, hub: LoopbackHub, tmp_path: Path
 ) -> None:
     expected = serve(hub, name, tmp_path)
-    found = facts("inspect", name)
+    found = facts("yield", name)
     assert (found["rows"], found["traces"], found["problems"]) == (expected.rows, expected.traces, expected.problems)
     assert found["traces_per_problem"] == expected.per_problem
     counts = found["passing"]
@@ -272,3 +272,22 @@ def test_a_download_that_was_cut_goes_on(hub: LoopbackHub, tmp_path: Path) -> No
     serve(hub, "LIMO", tmp_path)
     hub.fail("GET", "/_cdn/", cut="body")
     assert facts("inspect", "LIMO")["traces"] == 4
+
+
+def test_like_reads_the_commit_that_was_read(lab: LoopbackHub) -> None:
+    facts("select", "lab/set:two", "--shortest", "-o", "first")
+    lab.put(
+        "lab/set",
+        {"two/train-00000-of-00001.parquet": parquet(id=[9], prompt=["q"], generation=["<think>x</think>y"], passed=[True])},
+    )
+    facts("select", "--like", "first/manifest.json", "-o", "again")
+    assert texts(Path("again")) == texts(Path("first")) == ["<think>new</think>two0", "<think>new</think>two1"]
+    facts("select", "lab/set:two", "--shortest", "-o", "now")
+    assert texts(Path("now")) == ["<think>x</think>y"]
+
+
+def test_an_output_names_its_commit_in_the_command_of_its_card(lab: LoopbackHub) -> None:
+    commit = lab.history("lab/set")[-1].oid
+    facts("select", "lab/set:two", "--shortest", "-o", "out")
+    card = Path("out/README.md").read_text()
+    assert f"lab/set:two@{commit}" in card or commit[:12] in card

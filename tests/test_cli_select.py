@@ -77,9 +77,8 @@ def test_the_shortest_that_fit_in_the_sources_order_with_messages_of_the_chosen_
         for i, t in zip((2, 4), generations(2, 4), strict=True)
     ]
     assert rows.select("problem", "tokens", "passed", "difficulty").rows() == [("a", 40, True, 1.0), ("b", 90, True, 2.0)]
-    assert listed(Path("out")) == [
-        "README.md", "data/train-00000-of-00001.parquet", "ledger.parquet", "longest.parquet", "manifest.json",
-    ]  # fmt: skip
+    written = ["README.md", "data/train-00000-of-00001.parquet", "ledger.parquet", "longest.parquet", "manifest.json"]
+    assert [name for name in listed(Path("out")) if name != "yield.png"] == written  # the picture is made where altair is installed
 
 
 @pytest.mark.parametrize(
