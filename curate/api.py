@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import polars as pl
 
@@ -28,6 +28,8 @@ from curate import (
     memory,
     opening,
     output,
+    parts,
+    presets,
     problems,
     selection,
     shelves,
@@ -99,6 +101,7 @@ def fill(
     total: Callable[[int], object] = lambda rows: None,
     note: Note = _silent,
     keep: Callable[[], engine.Keep] | None = None,
+    cluster: Cluster | None = None,
 ) -> Reading:
     """Fill the ledger of the request's sources; one that is a ledger file is taken as it is.
 
@@ -106,6 +109,7 @@ def fill(
         progress: called with source rows done; ``total`` with their number, before.
         note: called with sentences about what was found or assumed.
         keep: asked, when text has to be read, which source rows to put aside on the way (for ``select``).
+        cluster: machines that do the reading instead of this one.
     """
     opened = [opening.open_one(spec, request, note=note) for spec in request.sources]
     name = "-".join(dict.fromkeys(o.name for o in opened))
@@ -120,36 +124,60 @@ def fill(
         note(f"{source.name}: " + ", ".join(f"{role} = {text}" for role, text in source.layout.described().items()))
         for text in source.notes:
             note(f"  {text}")
-    counter = tokens.open_counter(
-        tokenizer=request.tokenizer,
-        chat_template=request.chat_template,
-        estimate=None if request.tokenizer else request.estimate,
-        kind=request.count,
-        messages=any("messages" in s.layout.roles for s in found),
-        cached=request.use_cache,
-        note=note,
-    )
-    old = tokens.rule(request.estimate, kind=request.count) if request.tokenizer and request.estimate else None
+    how = opening.how(request, found, note=note)
     total(sum(s.table.rows for s in found))
-    shelf = shelves.Shelf(found, counter, request) if request.use_cache else None
-    aside = keep() if keep is not None else None
-    frame, meta = engine.fill(
-        found,
-        counter,
-        details=request.details,
-        digests=request.verdicts is not None or request.details,
-        old=old,
-        sample=request.sample,
-        seed=request.seed,
-        keep=aside,
-        shelf=shelf,
-        progress=progress,
-    )
+    aside = keep() if keep is not None and cluster is None else None
+    raw = _gathered(found, how, request, keep=aside, progress=progress, decider=cluster.decide if cluster else None)
+    frame, meta = engine.settle(raw)
+    counter = how.counter
     _tell_bad(frame, meta, note)
     frame, meta = _rated(frame, meta, request, opened, note)
     if request.verdicts:
         frame, meta = _verified(frame, meta, request, note)
     return Reading(ledger=frame, meta=meta, sources=found, name=name, aside=aside, counter=counter)
+
+
+class Cluster(Protocol):
+    """Machines that decide and copy stretches of sources."""
+
+    decide: engine.Decider
+    copy: output.Copier
+
+
+def _gathered(found: Sequence[Source], how: engine.How, request: Request, **more: Any) -> engine.Raw:
+    shelf = shelves.Shelf(found, how.counter, request) if request.use_cache else None
+    return engine.gather(found, how, sample=request.sample, seed=request.seed, shelf=shelf, **more)
+
+
+def part(
+    request: Request, share: tuple[int, int], out: Path, *, progress: engine.Progress | None = None, note: Note = _silent
+) -> dict[str, Any]:
+    """Decide the i-th of n shares of some sources and write it as a part of a ledger (see ``merge``)."""
+    i, n = share
+    if not 1 <= i <= n:
+        raise UsageError(f"--shard {i}/{n}: shares are counted from 1, for example 1/{max(1, n)}.")
+    if request.difficulty_from or request.verdicts:
+        raise UsageError(
+            "--shard writes what the rows say. Give --difficulty-from and --verdicts to the command that reads the merged ledger."
+        )
+    opened = [opening.open_one(spec, request, note=note) for spec in request.sources]
+    if any(o.source is None for o in opened):
+        raise CurateError("A ledger is decided already: there is nothing to share out.")
+    found = tuple(o.source for o in opened if o.source is not None)
+    raw = _gathered(found, opening.how(request, found, note=note), request, progress=progress, share=share)
+    output.write_file(out, parts.to_bytes(raw, share))
+    return {"traces": raw.ledger.height, "shard": [i, n], "out": str(out)}
+
+
+def merge(paths: Sequence[Path], *, note: Note = _silent) -> Reading:
+    """One ledger of the parts that ``count --shard`` wrote, as one machine would have made it."""
+    raw = parts.merge(paths)
+    frame, meta = engine.settle(raw)
+    known = presets.known()
+    opened = [opening.Opened(name=k["name"], preset=presets.find(str(k.get("preset")), known)) for k in raw.known]
+    _tell_bad(frame, meta, note)
+    frame, meta = _rated(frame, meta, Request(sources=()), opened, note)
+    return Reading(ledger=frame, meta=meta, name="-".join(k["name"] for k in raw.known))
 
 
 def _tell_bad(frame: pl.DataFrame, meta: Meta, note: Note) -> None:
@@ -329,15 +357,21 @@ def select(
     progress: engine.Progress | None = None,
     total: Callable[[int], object] = lambda rows: None,
     note: Note = _silent,
+    cluster: Cluster | None = None,
+    from_ledger: Path | None = None,
 ) -> Selected:
     """Read, choose, and write the kept traces with their text into ``out``; whole or absent.
 
-    The text is read once where a bound leaves few candidates: they are put aside while the ledger is filled.
+    The text is read once where a bound leaves few candidates: they are put aside while the ledger is filled. ``from_ledger`` is one that
+    ``count`` or ``merge`` made of the same sources: the text of kept rows alone is read then.
     """
     shape = shape or Shape()
     with output.workspace(out, overwrite=shape.overwrite) as work:
         keep = partial(_keep, work, request, rules, shape) if rules.max_tokens else None
-        reading = fill(request, progress=progress, total=total, note=note, keep=keep)
+        if from_ledger is not None:
+            reading = _of_ledger(request, from_ledger, note)
+        else:
+            reading = fill(request, progress=progress, total=total, note=note, keep=keep, cluster=cluster)
         if not reading.sources:
             raise CurateError("A ledger holds no text to copy. Give the source itself to select from.")
         marked = selection.choose(reading.ledger, reading.meta, rules)
@@ -368,6 +402,7 @@ def select(
             columns=shape.columns,
             num_shards=shape.num_shards,
             aside=reading.aside.path if reading.aside else None,
+            copier=cluster.copy if cluster else None,
             beside=_picture(made, rules),
             manifest=manifest,
             card=card.render,
@@ -414,6 +449,26 @@ def _items(spec: str, request: Request) -> pl.Series:
     if column is None:
         raise CurateError(f"--against {where} has no column problem, question, prompt or text. It has: {', '.join(table.columns)}.")
     return table[column].cast(pl.String).alias("item")
+
+
+def _of_ledger(request: Request, path: Path, note: Note) -> Reading:
+    """A ledger that was made before, with the sources of which it was made, so that their text can be copied."""
+    frame, meta = ledger.from_file(path)
+    opened = [opening.open_one(spec, request, note=note) for spec in request.sources]
+    found = tuple(o.source for o in opened if o.source is not None)
+    if len(found) != len(opened) or len(found) != len(meta.sources):
+        raise CurateError(f"{path} was made of {len(meta.sources)} sources. Name the same ones, in the same order.")
+    for source, said in zip(found, meta.sources, strict=True):
+        have = [{"path": f.name, "bytes": stamp[2]} for f, stamp in source.stamps.items() if stamp]
+        if have != said["files"] or source.table.rows != said["table_rows"] or source.layout.described() != said["mapping"]:
+            raise CurateError(
+                f"{path} was not made of {source.name} as it lies here: other files, rows or columns. "
+                "Name the source and the columns that `curate count` was given."
+            )
+    frame, meta = _rated(frame, meta, request, opened, note)
+    if request.verdicts:
+        frame, meta = _verified(frame, meta, request, note)
+    return Reading(ledger=frame, meta=meta, sources=found, name="-".join(dict.fromkeys(o.name for o in opened)))
 
 
 def _keep(work: Path, request: Request, rules: Rules, shape: Shape) -> engine.Keep:

@@ -5,7 +5,7 @@ A path that exists is a path; then a known name; then a Hub id. What a preset sa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -108,6 +108,22 @@ def open_one(spec: str, request: Request, *, note: Note) -> Opened:
             "`curate sources` lists the known ones; a Hub data set is org/name."
         )
     return _hub(spec, preset, revision or None, request, note)
+
+
+def how(request: Request, found: Sequence[engine.Source], *, note: Note) -> engine.How:
+    """How the traces of some sources are counted, and what else is found out about them."""
+    counter = tokens.open_counter(
+        tokenizer=request.tokenizer,
+        chat_template=request.chat_template,
+        estimate=None if request.tokenizer else request.estimate,
+        kind=request.count,
+        messages=any("messages" in s.layout.roles for s in found),
+        cached=request.use_cache,
+        note=note,
+    )
+    old = tokens.rule(request.estimate, kind=request.count) if request.tokenizer and request.estimate else None
+    digests = request.verdicts is not None or request.details
+    return engine.How(counter=counter, details=request.details, digests=digests, old=old)
 
 
 def _local(spec: str, place: locate.Place, request: Request, note: Note) -> Opened:

@@ -53,9 +53,9 @@ class Stretch:
         return tuple(Path(f) for f in dict.fromkeys(t.file for b in self.bundles for t in b))
 
 
-def cut(table: Table) -> tuple[Stretch, ...]:
-    """A source's stretches, in order; they depend on its files alone."""
-    size = _sizes(table)
+def cut(table: Table, *, stored: int | None = None) -> tuple[Stretch, ...]:
+    """A source's stretches, in order, of about ``stored`` bytes each; they depend on its files alone."""
+    size, most = _sizes(table), stored or STRETCH_BYTES
     made: list[Stretch] = []
     bundles: list[tuple[Task, ...]] = []
     held: list[Task] = []
@@ -83,10 +83,20 @@ def cut(table: Table) -> tuple[Stretch, ...]:
         if bundle >= BUNDLE_BYTES or len(held) >= BUNDLE_TASKS:
             close_bundle()
         ends = after is None or after.file != task.file
-        if stretch + bundle >= (STRETCH_BYTES / 4 if ends else STRETCH_BYTES):
+        if stretch + bundle >= (most / 4 if ends else most):
             close()
     close()
     return tuple(made)
+
+
+def share(plan: Sequence[Stretch], i: int, n: int) -> tuple[Stretch, ...]:
+    """The i-th (from 1) of n shares of a plan: consecutive stretches, of about as many rows as the others'."""
+    total, at, mine = sum(s.rows for s in plan), 0, []
+    for stretch in plan:
+        if (i - 1) * total <= (at + stretch.rows / 2) * n < i * total:
+            mine.append(stretch)
+        at += stretch.rows
+    return tuple(mine)
 
 
 def _sizes(table: Table) -> Callable[[Task], float]:
