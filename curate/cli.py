@@ -18,6 +18,7 @@ from curate.options import (
     FILE,
     bar,
     bars,
+    cluster_of,
     count_options,
     note_of,
     output_options,
@@ -106,17 +107,26 @@ def inspect_(**o: Any) -> None:
 @rule_options
 @output_options
 @click.option("-o", "--out", type=FILE, required=True, metavar="FILE", help="The ledger to write (Parquet).")
+@click.option("--shard", metavar="I/N", help="Only this share of the rows, from 1; `curate merge` makes one ledger of all N.")
+@commands_data.engine_option
 def count(**o: Any) -> None:
     """Count the tokens of every trace into a ledger.
 
     \b
-    Example:
+    Examples:
       curate count traces.parquet --tokenizer Qwen/Qwen3-8B -o ledger.parquet
+      curate count traces --shard $SLURM_ARRAY_TASK_ID/64 -o part-$SLURM_ARRAY_TASK_ID.parquet
     """
     from curate import output, render_out, yields
 
+    engine, shard = o.pop("engine"), o.pop("shard")
+    if shard is not None:
+        if engine != "local":
+            raise UsageError("--shard and --engine both share out the work. Use one.")
+        commands_data.part(o, shard)
+        return
     output.claim_file(o["out"], what="ledger", ours=output.is_ledger_file)
-    reading = reading_of(request_of(o, details=True), o["quiet"])
+    reading = reading_of(request_of(o, details=True), o["quiet"], engine=engine)
     facts = yields.facts(reading.ledger, reading.meta, rules_of(o))
     output.write_ledger(o["out"], reading.ledger, reading.meta)
     show(o["as_json"], {**facts, "out": str(o["out"])}, lambda: render_out.counted(facts, reading.meta, o["out"]))
@@ -200,6 +210,8 @@ def _bounds(text: str | None) -> list[int] | None:
     "--num-shards", type=click.IntRange(min=1), metavar="N", help="Number of Parquet files. Default: one for each 500 MB."
 )
 @click.option("--overwrite", is_flag=True, help="Replace an output that curate wrote.")
+@click.option("--ledger", "from_ledger", type=FILE, metavar="FILE", help="One that `count` or `merge` made of the same SOURCE.")
+@commands_data.engine_option
 @click.option("--like", type=FILE, metavar="MANIFEST", help="Make the selection of a manifest.json again; other options change it.")
 @click.option("--push-to", metavar="ORG/NAME", help="Push the output to the Hub afterwards (see `curate push`).")
 @commands_out.push_options
@@ -227,8 +239,15 @@ def select(ctx: click.Context, /, **o: Any) -> None:
     columns = tuple(c.strip() for c in (o["columns"] or "").split(",") if c.strip())
     shape = api.Shape(style=o["style"], columns=columns, num_shards=o["num_shards"], overwrite=o["overwrite"])
     out = o["out"] or Path("data") / locate.out_name(request.sources, policy, o["max_tokens"])
+    if o["from_ledger"] and (request.tokenizer or request.estimate or request.columns.tokens):
+        raise UsageError("--ledger holds counted lengths: --tokenizer, --estimate and --tokens have no part in it. Leave them out.")
+    work: dict[str, Any] = {
+        "from_ledger": o["from_ledger"],
+        "cluster": cluster_of(o["engine"], request),
+        "note": note_of(o["quiet"]),
+    }
     with bar(o["quiet"], "Reading") as (total, progress):
-        done = api.select(request, rules, out, shape=shape, progress=progress, total=total, note=note_of(o["quiet"]))
+        done = api.select(request, rules, out, shape=shape, progress=progress, total=total, **work)
     last.remember(request.sources)
     for text in done.written.notes:
         note_of(o["quiet"])(text)

@@ -41,6 +41,7 @@ class Cluster:
         except ImportError:
             raise CurateError("--engine ray needs ray. Install it with: pip install 'trace-curate[ray]'") from None
         self.ray: Any = ray
+        os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")  # the first is raised here, in a sentence
         if not ray.is_initialized():
             try:
                 ray.init(

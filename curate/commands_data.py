@@ -11,10 +11,56 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from curate.errors import UsageError
-from curate.options import FILE, note_of, output_options, request_of, show, source_options
+from curate.options import FILE, bar, note_of, output_options, request_of, show, source_options
 
 if TYPE_CHECKING:
     from curate.verdicts import Verdict
+
+
+engine_option = click.option(
+    "--engine",
+    type=click.Choice(["local", "ray"]),
+    default="local",
+    show_default=True,
+    help="ray: read on a Ray cluster (RAY_ADDRESS, else a local one; needs the extra [ray]).",
+)
+
+
+def part(o: dict[str, Any], shard: str) -> None:
+    """``count --shard``: a part of a ledger instead of a whole one."""
+    from curate import api, last
+
+    out, quiet, as_json = o["out"], o["quiet"], o["as_json"]
+    i, _, n = shard.partition("/")
+    if not (i.isdecimal() and n.isdecimal()):
+        raise UsageError(f"--shard {shard}: give the share and the number of shares, for example 3/64.")
+    request = request_of(o, details=True)
+    with bar(quiet, "Reading") as (_, progress):
+        facts = api.part(request, (int(i), int(n)), out, progress=progress, note=note_of(quiet))
+    last.remember(request.sources)
+    show(
+        as_json, facts, lambda: f"{out} holds part {i} of {n}: {facts['traces']:,} traces. With all: curate merge PARTS... -o FILE"
+    )
+
+
+@click.command()
+@click.argument("parts", nargs=-1, required=True, type=FILE)
+@click.option("-o", "--out", type=FILE, required=True, metavar="FILE", help="The ledger to write (Parquet).")
+@output_options
+def merge(parts: tuple[Path, ...], out: Path, as_json: bool, quiet: bool) -> None:
+    """One ledger of the parts that `curate count --shard` wrote.
+
+    \b
+    Example:
+      curate merge part-*.parquet -o ledger.parquet
+    """
+    from curate import api, output
+
+    output.claim_file(out, what="ledger", ours=output.is_ledger_file)
+    reading = api.merge(parts, note=note_of(quiet))
+    output.write_ledger(out, reading.ledger, reading.meta)
+    facts = {"parts": len(parts), "traces": reading.ledger.height, "out": str(out)}
+    show(as_json, facts, lambda: f"{out} holds {reading.ledger.height:,} traces of {len(parts)} parts. Next  curate yield {out}")
 
 
 @click.command()
@@ -78,6 +124,7 @@ def verify(**o: Any) -> None:
             progress=tell,
         )
     facts = {"traces": table.height, "verdicts": verdicts.counts(table), "isolation": v["isolation"], "out": str(v["out"])}
+    facts["what"] = "math" if table["kinds"].fill_null("").str.contains("answer").any() else "code"
     show(o["as_json"], facts, lambda: render_data.judged(facts, table, request.sources))
 
 
@@ -126,4 +173,4 @@ def cache(clear: bool, as_json: bool, quiet: bool) -> None:
 
 
 early = (verify,)
-late = (sources, cache)
+late = (sources, cache, merge)

@@ -16,6 +16,7 @@ from curate.plain import safe
 
 if TYPE_CHECKING:
     from curate.api import Reading
+    from curate.cluster import Cluster
     from curate.opening import Request
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -150,11 +151,21 @@ def bar(quiet: bool, what: str) -> Iterator[tuple[Callable[[int], object], Calla
         yield total, shown.update
 
 
-def reading_of(request: Request, quiet: bool) -> Reading:
+def cluster_of(engine: str, request: Request) -> Cluster | None:
+    """The workers that ``--engine`` names; None for this machine alone."""
+    if engine == "local":
+        return None
+    from curate import cluster
+
+    return cluster.Cluster(request)
+
+
+def reading_of(request: Request, quiet: bool, *, engine: str = "local") -> Reading:
     from curate import api, last
 
     with bar(quiet, "Reading") as (total, progress):
-        reading = api.fill(request, progress=progress, total=total, note=note_of(quiet))
+        workers = cluster_of(engine, request)
+        reading = api.fill(request, progress=progress, total=total, note=note_of(quiet), cluster=workers)
     last.remember(request.sources)
     return reading
 
