@@ -73,12 +73,12 @@ def main() -> None:
 
 
 @main.command("inspect")
+@click.option("--show", metavar="N", help="Read N traces from short to long, or `longest`, in a pager.")
+@click.option("--against", multiple=True, metavar="FILE", help="A benchmark: how many prompts share 8 words in a row with it.")
 @source_options
 @count_options
 @rule_options
 @output_options
-@click.option("--show", metavar="N", help="Read N traces from short to long, or `longest`, in a pager.")
-@click.option("--against", multiple=True, metavar="FILE", help="A benchmark: how many prompts share 8 words in a row with it.")
 def inspect_(**o: Any) -> None:
     """What is this, and what is wrong with it.
 
@@ -133,15 +133,15 @@ def count(**o: Any) -> None:
 
 
 @main.command("yield")
-@source_options
-@count_options
-@rule_options
-@output_options
 @click.option("--bounds", metavar="N,N", help="Bounds in tokens. Default: the standard lengths that matter here.")
 @click.option("--by", metavar="COL", help="The same for each value of a column: source, tag, subject.")
 @click.option("--model", metavar="M", help="With --gpu: what each card would keep of these problems.")
 @click.option("--gpu", metavar="G,G", help="Cards by name, or GiB; with --model.")
 @commands_cost.training_options
+@source_options
+@count_options
+@rule_options
+@output_options
 def yield_(**o: Any) -> None:
     """What each length bound keeps: traces, problems, hard problems.
 
@@ -184,10 +184,6 @@ def _bounds(text: str | None) -> list[int] | None:
 
 
 @main.command()
-@source_options
-@count_options
-@rule_options
-@output_options
 @click.option("--shortest", is_flag=True, help="Keep the shortest passing trace of each problem: --policy shortest.")
 @click.option(
     "--policy",
@@ -215,6 +211,10 @@ def _bounds(text: str | None) -> list[int] | None:
 @click.option("--like", type=FILE, metavar="MANIFEST", help="Make the selection of a manifest.json again; other options change it.")
 @click.option("--push-to", metavar="ORG/NAME", help="Push the output to the Hub afterwards (see `curate push`).")
 @commands_out.push_options
+@source_options
+@count_options
+@rule_options
+@output_options
 @click.pass_context
 def select(ctx: click.Context, /, **o: Any) -> None:
     """Choose one passing trace of each problem and write them, whole.

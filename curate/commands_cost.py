@@ -52,9 +52,6 @@ def fits_of(o: dict[str, Any]) -> list[Fit]:
 
 
 @click.command()
-@source_options
-@count_options
-@output_options
 @click.option("--max-length", type=click.IntRange(min=1), required=True, metavar="N", help="The trainer's bound, in tokens.")
 @click.option("--batching", metavar="B", help="fixed, longest, grouped, bfd, next-fit or wrapped. Default: fixed.")
 @click.option("--trainer", metavar="T", help="A trainer's own rule: prime-rl, auto-antislop, trl, axolotl, llama-factory, ...")
@@ -70,6 +67,9 @@ def fits_of(o: dict[str, Any]) -> list[Fit]:
     "--pad-to-multiple", type=click.IntRange(min=1), default=1, show_default=True, help="Rows are rounded up to a multiple of this."
 )
 @click.option("--model", default="qwen2.5-3b", show_default=True, metavar="M", help="Whose attention weighs the work.")
+@source_options
+@count_options
+@output_options
 def padding(**o: Any) -> None:
     """What padding, packing and waiting ranks cost on these lengths, and what removes it.
 

@@ -64,8 +64,6 @@ def merge(parts: tuple[Path, ...], out: Path, as_json: bool, quiet: bool) -> Non
 
 
 @click.command()
-@source_options
-@output_options
 @click.option("-o", "--out", type=FILE, required=True, metavar="FILE", help="The verdicts to write (Parquet).")
 @click.option("--tests", metavar="COL", help="Column of tests. Default: public_tests, private_tests, examples, ...")
 @click.option("--answer", metavar="COL", help="Column of reference answers: judge mathematics (needs the extra [math]).")
@@ -85,6 +83,8 @@ def merge(parts: tuple[Path, ...], out: Path, as_json: bool, quiet: bool) -> Non
 @click.option("--memory", type=click.IntRange(min=64), default=1024, show_default=True, metavar="MIB", help="Of one program.")
 @click.option("--workers", type=click.IntRange(min=1), metavar="N", help="Programs at a time. Default: one for each core.")
 @click.option("--resume", is_flag=True, help="Go on with an unfinished or finished file.")
+@source_options
+@output_options
 def verify(**o: Any) -> None:
     """Find out which traces pass: run their programs on the tests, or compare their answers.
 

@@ -24,9 +24,6 @@ from curate.options import (
 
 
 @click.command()
-@source_options
-@count_options
-@rule_options
 @click.option("-q", "--quiet", is_flag=True, help="Neither progress nor notes on stderr.")
 @click.option("-o", "--out", type=FILE, metavar="FILE", help="The file to write. Default: report.html; Markdown goes to stdout.")
 @click.option(
@@ -36,6 +33,9 @@ from curate.options import (
 @click.option("--by", metavar="COL", help="Composition by this column: source, tag, subject.")
 @click.option("--model", metavar="M", help="With --gpu: mark what each card holds.")
 @click.option("--gpu", metavar="G,G", help="Cards by name, or GiB; with --model.")
+@source_options
+@count_options
+@rule_options
 @training_options
 def report(**o: Any) -> None:
     """One file to decide on a bound by: curves, skew, choice, cost, and where every trace went.
@@ -67,7 +67,8 @@ def report(**o: Any) -> None:
         return
     target = out or Path("report.html")
     output.write_file(target, text.encode())
-    click.echo(f"{target}: {len(text.encode()) / 1e6:.1f} MB, opens without a network.")
+    size = len(text.encode())
+    click.echo(f"{target}: {f'{size / 1e6:.1f} MB' if size > 1e6 else f'{size / 1e3:.0f} kB'}, opens without a network.")
 
 
 @click.command()

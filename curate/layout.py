@@ -292,7 +292,7 @@ def _alone(expr: pl.Expr) -> bool:
 def _find_trace(finder: _Finder, roles: dict[str, Ref]) -> None:
     def text(dtype: pl.DataType) -> bool:
         inner = dtype.inner if isinstance(dtype, pl.List) else dtype
-        return (
+        return not isinstance(dtype, pl.Struct) and (  # a record: which of its texts is meant has to be said
             dtype in (pl.String, pl.Categorical, pl.Null)
             or isinstance(dtype, pl.Enum)
             or inner == pl.String

@@ -191,7 +191,7 @@ def audit(
         settings=settings,
         cost=cost,
     )
-    advice = advise(lengths)
+    advice = advise(lengths, at_most=max_length)
     # An alternative has to keep cp: its bound stays a multiple.
     lossless = round_up(advice.lossless, settings.cp)
     choices = [(PLAIN[name], max_length) for name in ("longest", "grouped", "bfd") if name != rule.name]
@@ -224,11 +224,12 @@ def audit(
     )
 
 
-def advise(values: Lengths, *, multiple: int = 128) -> Advice:
+def advise(values: Lengths, *, multiple: int = 128, at_most: int | None = None) -> Advice:
     """The smallest bounds that cut nothing, 0.1 % and 1 % of the traces, and the packed row that wastes least.
 
     Rows tried: the lossless bound and the three powers of two from the longest trace on; of those within 0.1 % of the least
-    waste the shortest is named, because a longer row costs memory and attention and gains nothing.
+    waste the shortest is named, because a longer row costs memory and attention and gains nothing. None is longer than ``at_most``,
+    the bound in use: it is there because no more fits; traces over it are left out of the packing then.
     """
     lengths = as_lengths(values)
     if multiple < 1:
@@ -237,8 +238,9 @@ def advise(values: Lengths, *, multiple: int = 128) -> Advice:
     longest = int(ranked[-1])
     bounds = {part: round_up(_rank(ranked, part, 1000), multiple) for part in (1000, 999, 990)}
     power = 1 << (longest - 1).bit_length()
-    rows = sorted({bounds[1000], power, 2 * power, 4 * power})
-    waste = {row: packing.pack(lengths, row, assign=False).waste for row in rows}
+    rows = sorted(r for r in {bounds[1000], power, 2 * power, 4 * power} if at_most is None or r <= at_most) or [at_most or longest]
+    fitting = lengths[lengths <= rows[0]]
+    waste = {row: packing.pack(fitting, row, assign=False).waste if len(fitting) else 0.0 for row in rows}
     row = next(row for row in rows if waste[row] <= min(waste.values()) + 0.001)
     return Advice(
         multiple=multiple,

@@ -28,7 +28,7 @@ def yields(
     lines = [*synthetic(meta), *altered_by(altered, made.facts["traces"]), *_decision(made), *_ceiling(made, meta), ""]
     lines += _bounds(made, bars=bars)
     lines += _needed(made)
-    if made.bounds and made.bounds[0].skew is not None:
+    if made.bounds and made.bounds[0].skew is not None and len(made.bounds[0].skew.bands) > 1:
         lines += ["", *_skew(made)]
     for name, group in (groups or {}).items():
         lines += [
@@ -118,7 +118,7 @@ def _bounds(made: Yield, *, bars: bool) -> list[str]:
         groups.append(("range of", [("the estimate", _range)]))
     if any(b.interval for b in made.bounds):
         groups.append(("share of all", [("problems, 95 %", _interval)]))
-    groups.append(("traces", [("that fit", lambda b: n(b.traces))]))
+    groups.append(("all traces", [("that fit", lambda b: n(b.traces))]))
     if made.can_choose:
         lost = [("average", lambda b: n(b.lost_average)), ("file order", lambda b: n(b.lost_first))]
         tokens = [
@@ -171,9 +171,9 @@ def _skew(made: Yield) -> list[str]:
     labels = [band.label for band in first.bands]
     loose = first.unrated.problems > 0
     lines = [
-        "Kept of each difficulty band, easy to hard, of its problems with a passing trace; share of the hardest band in the set:"
+        "Kept of each difficulty band, easy to hard, of its problems with a passing trace; share of the hardest band in what is kept:"
     ]
-    head = ["tokens", *labels, *(["unrated"] if loose else []), "hardest in set"]
+    head = ["tokens", *labels, *(["unrated"] if loose else []), "hardest, of rated"]
     rows = [
         [
             n(b.max_tokens) if b.max_tokens else "all",

@@ -133,7 +133,11 @@ def _bounds(audit: Audit) -> list[str]:
 def _next(audit: Audit) -> list[str]:
     rule = audit.rule
     packs = rule.batching not in ("fixed", "longest", "grouped")
-    bound = round_up(audit.advice.row if packs else audit.advice.lossless, audit.settings.cp)
+    wanted = audit.advice.row if packs else min(audit.advice.lossless, audit.use.max_length)
+    bound = round_up(wanted, audit.settings.cp)
+    best = max((audit.removed(run).high for run in audit.others), default=1.0)
+    if best < 1.05:
+        return [f"Keep  {configuration(rule, audit.use.max_length)}"]
     return [f"Set   {configuration(rule, bound)}", *_wrap(f"Time  20 steps of each on the same traces: {rule.time}")]
 
 

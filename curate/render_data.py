@@ -9,7 +9,7 @@ import polars as pl
 
 from curate.ledger import Meta
 from curate.plain import n, percent, plural, safe, table, wrap
-from curate.said import altered_by, counted_by, counted_out, passing_by, rows_of, synthetic
+from curate.said import altered_by, counted_by, counted_out, passing_by, percentiles, rows_of, synthetic
 
 
 def inspection(facts: Mapping[str, Any], meta: Meta, *, spec: str) -> str:
@@ -25,7 +25,7 @@ def inspection(facts: Mapping[str, Any], meta: Meta, *, spec: str) -> str:
 
 
 def _described(facts: Mapping[str, Any], meta: Meta) -> list[tuple[str, str]]:
-    t, s, d = facts["tokens"], facts["structure"], facts["difficulty"]
+    s, d = facts["structure"], facts["difficulty"]
     per = facts["traces_per_problem"]
     shown = ", ".join(f"{k} in {n(v)}" for k, v in list(per.items())[:6]) + (", ..." if len(per) > 6 else "")
     whole = facts["traces"] - facts["unfinished"] - facts["bad_rows"]
@@ -41,7 +41,7 @@ def _described(facts: Mapping[str, Any], meta: Meta) -> list[tuple[str, str]]:
         ),
         ("passing", passing_by(facts["passing"], unverified=facts["passing"]["basis"] == "none")),
         ("difficulty", f"{n(d['rated'])} traces rated, {n(d['unrated'])} unrated" if d["rated"] else "none"),
-        ("length", f"half {n(t['p50'])} / 90 % {n(t['p90'])} / 99 % {n(t['p99'])} / longest {n(t['max'])} tokens"),
+        ("length", percentiles(facts)),
     ]
     parts = {k: v for k, v in facts["lengths"].items() if v and v["p50"] is not None}
     if parts:
@@ -106,7 +106,9 @@ def _warnings(facts: Mapping[str, Any], meta: Meta) -> list[str]:
     if siblings and notes:
         notes.append(f"More traces of the same problems: {', '.join(siblings)}.")
     if facts["passing"]["basis"] == "none":
-        notes.append("Nobody has checked which traces pass.")
+        maybe = list(dict.fromkeys(c for s in meta.sources for c in s.get("maybe_verdicts", ())))
+        told = f" Columns that may hold verdicts: {', '.join(map(safe, maybe))} (--passed)." if maybe else ""
+        notes.append("Nobody has checked which traces pass." + told)
     if facts["traces"] and facts["unfinished"] * 20 > facts["traces"]:
         notes.append(f"{percent(facts['unfinished'], facts['traces'])} of the traces are cut off or unfinished.")
     order = facts.get("order")
@@ -120,12 +122,33 @@ def _warnings(facts: Mapping[str, Any], meta: Meta) -> list[str]:
         notes.append(
             f"These traces were made from prompts that held the {quotes['hint']}: {n(quotes['quoting'])} of {n(quotes['looked_at'])} looked at quote it."
         )
+    notes += _shape_notes(facts)
     if facts["bad_rows"]:
         notes.append(f"{plural(facts['bad_rows'], 'row')} without text, with lists that do not line up, or not readable.")
     if facts["rows_without_problem"]:
         notes.append(f"{plural(facts['rows_without_problem'], 'row')} without a problem id.")
     out += [line for note in notes for line in wrap("NOTE  " + note, indent="      ")]
     return out or ["Nothing wrong was found."]
+
+
+def _shape_notes(facts: Mapping[str, Any]) -> list[str]:
+    """What is odd in the shape of prompts and traces."""
+    notes: list[str] = []
+    shape = facts["structure"]
+    if shape["prompt_rendered"]:
+        notes.append(
+            f"The prompts of {plural(shape['prompt_rendered'], 'trace')} hold a chat template's own tokens already: a trainer that renders "
+            "them again trains on two templates. `select --format prompt-completion` writes plain text."
+        )
+    if shape["control_text"] * 20 > facts["traces"]:
+        notes.append(
+            f"{plural(shape['control_text'], 'trace')} hold chat control tokens in their text: perhaps another model's end marks."
+        )
+    if shape["text_before"]:
+        notes.append(
+            f"{plural(shape['text_before'], 'trace')} have text before the opening mark (the prompt once more?): some templates drop it."
+        )
+    return notes
 
 
 def trace(fact: Mapping[str, Any], prompt: str, text: str) -> str:
@@ -149,7 +172,7 @@ def judged(facts: Mapping[str, Any], verdicts: pl.DataFrame, sources: Sequence[s
     )
     lines += ["", *table([[name, n(count)] for name, count in found.items() if count])]
     few = verdicts.filter((pl.col("verdict") == "passed") & (pl.col("tests") <= 2)).height
-    if few:
+    if few and facts["what"] == "code":
         lines += ["", f"{plural(few, 'pass', 'passes')} on one or two tests only: --min-tests 3 leaves them out."]
     return "\n".join([*lines, "", f"Next: curate select {' '.join(sources)} --shortest --verdicts {facts['out']}"])
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from curate.ledger import REASONS, Meta
 from curate.plain import millions, n, percent, plural, table, wrap
-from curate.said import REASON, counted_by
+from curate.said import REASON, counted_by, percentiles
 from curate.selection import Rules
 
 
@@ -19,7 +19,7 @@ def counted(facts: Mapping[str, Any], meta: Meta, out: Path) -> str:
         f"{n(facts['traces'])} traces of {n(facts['problems'])} problems counted: {millions(t['total'])} tokens, written to {out}."
     )
     if t["counted"]:
-        lines.append(f"  half within {n(t['p50'])}, 90 % within {n(t['p90'])}, 99 % within {n(t['p99'])}, longest {n(t['max'])}")
+        lines.append("  " + percentiles(facts))
     lines += ["", *wrap("Tokens: " + counted_by(meta)), f"Next: curate yield {out}"]
     return "\n".join(lines)
 
@@ -28,10 +28,18 @@ def selection(facts: Mapping[str, Any], written: Any, meta: Meta, rules: Rules, 
     """The screen of ``curate select``; ``trainer`` is a trainer's one line of configuration for these rows."""
     out, kept, bound = facts["out"], facts["kept"], rules.max_tokens
     one = ", one passing trace each" if rules.policy != "all" else ""
-    lines = wrap(
-        f"Ready: {out}/ holds {plural(facts['problems_kept'], 'problem')}{one}, {plural(kept, 'trace')}, "
-        f"{millions(facts['tokens_kept'])} tokens, none cut."
-    )
+    if not kept:
+        lines = wrap(f"Nothing was kept: {out}/ holds zero rows, with their schema. The reasons stand below.")
+    else:
+        lines = wrap(
+            f"Ready: {out}/ holds {plural(facts['problems_kept'], 'problem')}{one}, {plural(kept, 'trace')}, "
+            f"{millions(facts['tokens_kept'])} tokens, none cut."
+        )
+    thinking = facts.get("kept_thinking", kept)
+    if thinking < kept:
+        lines += wrap(
+            f"Of them {n(thinking)} think: choosing the shortest favours traces without reasoning. --thinking required keeps these alone."
+        )
     lost = facts["problems"] - facts["problems_kept"]
     if lost:
         within = f" within {n(bound)} tokens" if bound else ""
@@ -48,10 +56,13 @@ def selection(facts: Mapping[str, Any], written: Any, meta: Meta, rules: Rules, 
             f"messages rewritten in {plural(written.rewritten, 'row')}: the source's own held another trace than the chosen one."
         )
     lines += wrap("Tokens: " + counted_by(meta))
+    if rules.high and bound and meta.tokens.get("high", 1.0) > 1.0:
+        lines += wrap("A trace was kept where the upper end of its estimate fits, so fewer are here than `yield` shows.")
     if trainer:
         lines.append(f"TRL: {trainer}   (curate check {out} --trainer trl --max-length {bound})")
     lines.append(f"Test memory first with the longest rows: {out}/longest.parquet")
-    lines += [f'Next  load_dataset("{out}")', f"      curate yield {out}", f"      curate push {out} ORG/NAME"]
+    if kept:
+        lines += [f'Next  load_dataset("{out}")', f"      curate yield {out}", f"      curate push {out} ORG/NAME"]
     return "\n".join(lines)
 
 
@@ -63,17 +74,18 @@ def _easier(made: Mapping[str, Any], bound: int | None) -> list[str]:
     share = skew["hard_share"]
     return wrap(
         f"Difficulty: median {skew['kept_median']:,g} of the kept problems, {skew['all_median']:,g} of all with a passing trace; the hardest "
-        f"({skew['bands'][-1]['label']}) are {percent(share['kept'])} of the set instead of {percent(share['with_passing'])}."
+        f"({skew['bands'][-1]['label']}) are {percent(share['kept'])} of the rated ones instead of {percent(share['with_passing'])}."
     )
 
 
 def checked(facts: Mapping[str, Any], out: Path) -> str:
     """The screen of ``curate check``."""
     sound = all(c["ok"] for c in facts["checks"])
-    lines = [f"{out} is {'sound' if sound else 'not sound'}.", ""]
+    proof = facts["trainer"]
+    but = f", but {proof['trainer']} is not proved to take it whole" if sound and proof and not proof["proved"] else ""
+    lines = [f"{out} is {'sound' if sound else 'not sound'}{but}.", ""]
     for c in facts["checks"]:
         lines += wrap(f"  {'ok ' if c['ok'] else 'NO '} {c['what']}" + (f": {c['fault']}" if c["fault"] else ""), indent="      ")
-    proof = facts["trainer"]
     if proof:
         said = "takes every row whole" if proof["proved"] else "is not proved to take every row whole"
         if proof["over"]:
@@ -83,6 +95,6 @@ def checked(facts: Mapping[str, Any], out: Path) -> str:
             *wrap(f"{proof['trainer']} at {n(proof['max_length'])} {said} (longest {n(proof['longest'])}). {proof['because']}"),
         ]
         lines += [line for f in (*proof["faults"], *proof["notes"]) for line in wrap(f"  {f}", indent="    ")]
-        if proof["line"]:
+        if proof["line"] and proof["proved"]:
             lines += ["", f"  {proof['line']}"]
     return "\n".join(lines)

@@ -69,6 +69,15 @@ def counted_by(meta: Meta) -> str:
     return f"estimated over {what} ({rule}); true totals lie within {t.get('low'):.2f} to {t.get('high'):.2f} times of it in 95 % of sources. --tokenizer counts exactly."
 
 
+def percentiles(facts: Mapping[str, Any]) -> str:
+    """Lengths of all traces up to the share that ended by itself: a trace that was cut is longer than its length."""
+    tokens, cut = facts["tokens"], facts["unfinished"]
+    known = [q for q in (50, 90, 99) if not cut or q / 100 <= 1 - cut / max(1, facts["traces"])]
+    shown = [f"{q} % within {n(tokens[f'p{q}'])}" for q in known] + [f"longest {n(tokens['max'])}"]
+    rest = f" (at least: {n(cut)} were cut off or never ended)" if cut else ""
+    return ", ".join(shown) + rest
+
+
 def passing_by(passing: Mapping[str, Any], *, unverified: bool) -> str:
     """What stands behind a verdict, in a sentence."""
     basis = passing["basis"]

@@ -20,7 +20,7 @@ from curate.opening import Request
 from curate.stretches import Stretch
 from curate.tokens import Counter
 
-VERSION: Final = 4
+VERSION: Final = 5
 """Raised when the facts of a trace are decided differently, so that older parts are not believed."""
 
 

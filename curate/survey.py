@@ -15,7 +15,8 @@ def facts(ledger: pl.DataFrame, meta: Meta, rules: Rules) -> dict[str, Any]:
     """The keys of ``yields.facts`` with ``structure`` and ``lengths``; traces are the unit.
 
     ``structure``: ``complete`` (thinking closed, an answer behind it), ``opening_missing``, ``malformed`` (several marks of a kind, or in
-    the wrong order), ``control_text``, ``render_altered`` (the chat template dropped or changed the reasoning). ``lengths``: median
+    the wrong order), ``control_text``, ``render_altered`` (the chat template dropped or changed a part), ``prompt_rendered`` (the prompt
+    holds a template's own tokens already), ``text_before`` (text before the first opening mark). ``lengths``: median
     tokens of prompt, reasoning and answer, null where they were not counted apart.
     """
     flags = pl.col("flags").fill_null(0) if "flags" in ledger.columns else pl.lit(0, dtype=pl.UInt16)
@@ -29,6 +30,8 @@ def facts(ledger: pl.DataFrame, meta: Meta, rules: Rules) -> dict[str, Any]:
         malformed=has(thinking.MALFORMED).sum(),
         control_text=has(thinking.CONTROL_TEXT | thinking.RENDER * 2).sum(),
         render_altered=has(thinking.RENDER).sum(),
+        prompt_rendered=has(thinking.RENDERED).sum(),
+        text_before=has(thinking.TEXT_BEFORE).sum(),
     )
     lengths = {name: _median(ledger, column) for name, column in PARTS.items()}
     return {**yields.facts(ledger, meta, rules), "structure": counts.row(0, named=True), "lengths": lengths}

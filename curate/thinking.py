@@ -51,8 +51,9 @@ CONTROL_TEXT: Final = 4
 CLOSED: Final = 8
 RENDER: Final = 16
 RENDERED: Final = 64
+TEXT_BEFORE: Final = 128
 """Bits of the ledger's ``flags``; from ``RENDER`` on, what the chat template did (1 altered the reasoning, 2 control tokens),
-and ``RENDERED``: the prompt holds a chat template's own tokens already."""
+``RENDERED``: the prompt holds a chat template's own tokens already; ``TEXT_BEFORE``: text stands before the first opening mark."""
 
 
 def compose(reasoning: pl.Expr, answer: pl.Expr) -> pl.Expr:
@@ -103,6 +104,7 @@ def structure(trace: pl.Series, prompt: pl.Series | None = None) -> pl.DataFrame
         .select(
             # one search of the text; what follows reads the few marks that it found
             marks=t.str.extract_all(rf"{OPEN}|{CLOSE}").list.join(" "),
+            starts=t.str.contains(rf"^\s*{OPEN}"),
             ends=t.str.contains(rf"{CLOSE}\s*\z"),
             empty=t.str.contains(rf"^\s*(?:{OPEN})?\s*(?:{CLOSE}|\z)"),
             blank=~t.str.contains(r"\S"),
@@ -110,6 +112,7 @@ def structure(trace: pl.Series, prompt: pl.Series | None = None) -> pl.DataFrame
     )
     marks = pl.col("marks").str
     facts = facts.select(
+        "starts",
         "ends",
         "empty",
         "blank",
@@ -129,6 +132,7 @@ def structure(trace: pl.Series, prompt: pl.Series | None = None) -> pl.DataFrame
             pl.when(closed & (pl.col("opens") == 0)).then(OPENING_MISSING).otherwise(0)
             + pl.when(malformed).then(MALFORMED).otherwise(0)
             + pl.when(closed).then(CLOSED).otherwise(0)
+            + pl.when((pl.col("opens") > 0) & ~pl.col("starts")).then(TEXT_BEFORE).otherwise(0)
         )
         .fill_null(0)
         .cast(pl.UInt16),
