@@ -110,3 +110,26 @@ def test_exact_counts_of_messages_prove_it_and_print_the_line(tmp_path: Path) ->
     assert "max_length=100" in found["trainer"]["line"]
     # user p assistant < think > www </ think > a: ten words by white space and punctuation
     assert found["trainer"]["longest"] == pl.read_parquet("exact/data/*.parquet")["tokens"].max()
+
+
+def test_prompts_that_are_rendered_already_are_said_and_prove_nothing() -> None:
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    word = Tokenizer(models.WordLevel({"[UNK]": 0, "a": 1, "<|im_start|>": 2, "<|im_end|>": 3}, unk_token="[UNK]"))
+    word.pre_tokenizer = pre_tokenizers.Whitespace()
+    word.add_special_tokens(["<|im_start|>", "<|im_end|>"])
+    word.save("tokenizer.json")
+    template = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    Path("tokenizer_config.json").write_text(json.dumps({"chat_template": template}))
+    prompt = "<|im_start|>user\nq<|im_end|>\n<|im_start|>assistant\n"
+    pl.DataFrame({"id": ["a"], "prompt": [prompt], "generation": ["<think>r</think>s"], "passed": [True]}).write_parquet(
+        "r.parquet"
+    )
+    options = ("--tokenizer", "tokenizer.json", "--shortest", "--max-tokens", "100")
+    done = curate("select", "r.parquet", *options, "-o", "turns")
+    assert "hold a chat template's own tokens already" in done.err
+    assert curate("check", "turns", "--trainer", "trl", "--max-length", "100").status == 1
+    facts("select", "r.parquet", *options, "--format", "prompt-completion", "-o", "plain")
+    row = pl.read_parquet("plain/data/*.parquet").to_dicts()[0]
+    assert (row["prompt"], row["completion"]) == (prompt, "<think>r</think>s")
+    assert row["tokens"] == len(word.encode(prompt + "<think>r</think>s", add_special_tokens=False).ids)
