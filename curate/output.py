@@ -397,7 +397,7 @@ def _typed(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def _ledger(path: Path, marked: pl.DataFrame, meta: Meta) -> dict[str, Any]:
-    path.write_bytes(to_bytes(marked, meta))
+    path.write_bytes(to_bytes(marked.rechunk(), meta))
     return _facts(path) | {"rows": marked.height}
 
 
@@ -410,7 +410,7 @@ def _longest(tmp: Path, shape: Shape, rows: Sequence[pa.Table]) -> dict[str, Any
 
 def write_ledger(path: Path, ledger: pl.DataFrame, meta: Meta) -> None:
     """A ledger file, whole or absent."""
-    write_file(path, to_bytes(ledger, meta))
+    write_file(path, to_bytes(ledger.rechunk(), meta))
 
 
 def claim_file(path: Path, *, what: str, ours: Callable[[Path], bool]) -> None:
