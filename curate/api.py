@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -34,6 +35,7 @@ from curate import (
     selection,
     shelves,
     survey,
+    thinking,
     tokens,
     trainers,
     verdicts,
@@ -131,6 +133,10 @@ def fill(
     frame, meta = engine.settle(raw)
     counter = how.counter
     _tell_bad(frame, meta, note)
+    # what only `count` finds out is left out, so that the output is the one that a single run writes
+    details = [c for c in ("reasoning_tokens", "answer_tokens", *(() if request.verdicts else ("digest",))) if c in frame.columns]
+    if details:
+        frame = frame.drop(details).with_columns(pl.col("flags") & ~pl.lit(thinking.CONTROL_TEXT, dtype=pl.UInt16))
     frame, meta = _rated(frame, meta, request, opened, note)
     if request.verdicts:
         frame, meta = _verified(frame, meta, request, note)
@@ -140,8 +146,10 @@ def fill(
 class Cluster(Protocol):
     """Machines that decide and copy stretches of sources."""
 
-    decide: engine.Decider
-    copy: output.Copier
+    @property
+    def decide(self) -> engine.Decider: ...
+    @property
+    def copy(self) -> output.Copier: ...
 
 
 def _gathered(found: Sequence[Source], how: engine.How, request: Request, **more: Any) -> engine.Raw:
@@ -182,11 +190,18 @@ def merge(paths: Sequence[Path], *, note: Note = _silent) -> Reading:
 
 def _tell_bad(frame: pl.DataFrame, meta: Meta, note: Note) -> None:
     """Lines that were left out and rows that cannot be used, by name: the first few of each."""
-    for source in meta.sources:
+    for number, source in enumerate(meta.sources):
         bad = source["bad_lines"]
         if bad:
             numbers = ", ".join(re.findall(r" line (\d+): ", " ".join(bad[:20]))) + (", ..." if len(bad) > 20 else "")
             note(f"{source['name']}: {len(bad):,} lines left out ({numbers}); the first: {bad[0]}")
+        missing = frame.filter((pl.col("source") == number) & pl.col("problem").is_null()).height
+        whole = frame.filter(pl.col("source") == number).height
+        if missing * 20 > whole and "prompt" in source["mapping"]:
+            column = source["mapping"].get("problem", "problem")
+            note(
+                f"{source['name']}: {missing:,} of {whole:,} traces have no value in {column}; --problem {source['mapping']['prompt']} groups by the prompt"
+            )
         for text in source["crooked"]:
             note(f"{source['name']}: {text}; the row is left out (bad_row)")
 
@@ -376,12 +391,10 @@ def select(
             raise CurateError("A ledger holds no text to copy. Give the source itself to select from.")
         marked = selection.choose(reading.ledger, reading.meta, rules)
         _whole(marked)
-        counts = selection.summary(marked)
+        thinking = pl.col("reason").is_null() & pl.col("thinking")
+        counts = {**selection.summary(marked), "kept_thinking": int(marked.select(thinking.sum()).item())}
         options = options_of(request, rules, shape)
-        made = yields.yield_table(reading.ledger, reading.meta, rules=rules)
-        if rules.max_tokens:
-            bounds = sorted({rules.max_tokens, *(b.max_tokens for b in made.bounds if b.max_tokens)})
-            made = yields.yield_table(reading.ledger, reading.meta, bounds=bounds, rules=rules)
+        made = _yield_with_own_bound(reading, rules)
         manifest = {
             "format": 1,
             "curate": version("trace-curate"),
@@ -390,7 +403,7 @@ def select(
             "sources": list(reading.meta.sources),
             "tokens": dict(reading.meta.tokens),
             "select": counts,
-            "yield": made.json(),
+            "yield": _as_kept(made, reading, rules),
         }
         written = output.write(
             out,
@@ -411,14 +424,35 @@ def select(
     return Selected(facts={**counts, "out": str(out)}, written=written, meta=reading.meta)
 
 
+def _yield_with_own_bound(reading: Reading, rules: Rules) -> yields.Yield:
+    """The standard bounds that matter, and the one of the selection among them."""
+    made = yields.yield_table(reading.ledger, reading.meta, rules=rules)
+    if rules.max_tokens is None:
+        return made
+    bounds = sorted({rules.max_tokens, *(b.max_tokens for b in made.bounds if b.max_tokens)})
+    return yields.yield_table(reading.ledger, reading.meta, bounds=bounds, rules=rules)
+
+
+def _as_kept(made: yields.Yield, reading: Reading, rules: Rules) -> dict[str, Any]:
+    """The yield as the card tells it: at the selection's own bound the skew of what was kept, by the upper end of an estimate too."""
+    said = made.json()
+    if not (rules.high and rules.max_tokens and "tokens_high" in reading.ledger.columns):
+        return said
+    upper = reading.ledger.with_columns(tokens=pl.coalesce("tokens_high", "tokens"))
+    own = yields.yield_table(upper, reading.meta, bounds=[rules.max_tokens], rules=rules).json()["bounds"][0]
+    for bound in said["bounds"]:
+        if bound["max_tokens"] == rules.max_tokens:
+            bound["skew"] = own["skew"]
+    return said
+
+
 def _picture(made: yields.Yield, rules: Rules) -> dict[str, bytes]:
     """The yield curve for the card; none where the extra [report] is not installed, or there is no curve."""
     from curate import report
 
-    try:
-        drawn = report.picture(made.json(), bound=rules.max_tokens)
-    except CurateError:
+    if find_spec("vl_convert") is None:
         return {}
+    drawn = report.picture(made.json(), bound=rules.max_tokens)
     return {"yield.png": drawn} if drawn else {}
 
 
@@ -497,6 +531,8 @@ def kept_texts(out: Path, source: str) -> Iterator[str]:
 def trainer_line(done: Selected, rules: Rules) -> str | None:
     """The line of TRL's configuration that takes these rows at their bound; None without a bound, or for rows it does not read."""
     style = str(done.written.manifest["format_of_rows"])
+    if done.meta.tokens.get("count") != "sample" or not done.facts["kept"]:
+        return None
     if rules.max_tokens is None or style not in ("messages", "prompt-completion"):
         return None
     return trainers.line("trl", style=style, max_length=rules.max_tokens, out=done.facts["out"])
