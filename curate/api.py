@@ -133,10 +133,6 @@ def fill(
     frame, meta = engine.settle(raw)
     counter = how.counter
     _tell_bad(frame, meta, note)
-    # what only `count` finds out is left out, so that the output is the one that a single run writes
-    details = [c for c in ("reasoning_tokens", "answer_tokens", *(() if request.verdicts else ("digest",))) if c in frame.columns]
-    if details:
-        frame = frame.drop(details).with_columns(pl.col("flags") & ~pl.lit(thinking.CONTROL_TEXT, dtype=pl.UInt16))
     frame, meta = _rated(frame, meta, request, opened, note)
     if request.verdicts:
         frame, meta = _verified(frame, meta, request, note)
@@ -499,6 +495,10 @@ def _of_ledger(request: Request, path: Path, note: Note) -> Reading:
                 f"{path} was not made of {source.name} as it lies here: other files, rows or columns. "
                 "Name the source and the columns that `curate count` was given."
             )
+    # what only `count` finds out is left out, so that the output is the one that a single run writes
+    details = [c for c in ("reasoning_tokens", "answer_tokens", *(() if request.verdicts else ("digest",))) if c in frame.columns]
+    if details:
+        frame = frame.drop(details).with_columns(pl.col("flags") & ~pl.lit(thinking.CONTROL_TEXT, dtype=pl.UInt16))
     frame, meta = _rated(frame, meta, request, opened, note)
     if request.verdicts:
         frame, meta = _verified(frame, meta, request, note)
