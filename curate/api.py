@@ -352,11 +352,12 @@ class Shape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selected:
-    """What ``select`` did: the facts of ``--json``, what was written, and the facts of the sources."""
+    """What ``select`` did: the facts of ``--json``, what was written, the facts of the sources, and how many kept traces think."""
 
     facts: dict[str, Any]
     written: output.Written
     meta: Meta
+    thinking: int
 
 
 def select(
@@ -387,8 +388,8 @@ def select(
             raise CurateError("A ledger holds no text to copy. Give the source itself to select from.")
         marked = selection.choose(reading.ledger, reading.meta, rules)
         _whole(marked)
-        thinking = pl.col("reason").is_null() & pl.col("thinking")
-        counts = {**selection.summary(marked), "kept_thinking": int(marked.select(thinking.sum()).item())}
+        thinking = int(marked.select((pl.col("reason").is_null() & pl.col("thinking")).sum()).item())
+        counts = selection.summary(marked)
         options = options_of(request, rules, shape)
         made = _yield_with_own_bound(reading, rules)
         manifest = {
@@ -417,7 +418,7 @@ def select(
             card=card.render,
             progress=None,
         )
-    return Selected(facts={**counts, "out": str(out)}, written=written, meta=reading.meta)
+    return Selected(facts={**counts, "out": str(out)}, written=written, meta=reading.meta, thinking=thinking)
 
 
 def _yield_with_own_bound(reading: Reading, rules: Rules) -> yields.Yield:

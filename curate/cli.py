@@ -251,15 +251,16 @@ def select(ctx: click.Context, /, **o: Any) -> None:
     last.remember(request.sources)
     for text in done.written.notes:
         note_of(o["quiet"])(text)
-    show(
-        o["as_json"] and repo is None,
-        done.facts,
-        lambda: render_out.selection(done.facts, done.written, done.meta, rules, trainer=api.trainer_line(done, rules)),
-    )
+    pushed = commands_out.pushed(out, repo, dry_run=False, quiet=o["quiet"], **push) if repo is not None else None
+
+    def text() -> str:
+        trainer = api.trainer_line(done, rules)
+        screen = render_out.selection(done.facts, done.written, done.meta, rules, trainer=trainer, thinking=done.thinking)
+        return f"{screen}\n{pushed.url}" if pushed else screen
+
+    show(o["as_json"], done.facts | ({"push": pushed.json()} if pushed else {}), text)
     if not done.facts["kept"]:
         click.echo(f"Warning: nothing was kept, 0 of {done.facts['traces']:,} traces; the files have zero rows.", err=True)
-    if repo is not None:
-        commands_out.pushed(out, repo, dry_run=False, as_json=o["as_json"], quiet=o["quiet"], **push)
 
 
 def _like(ctx: click.Context, manifest: Path) -> dict[str, Any]:
@@ -268,6 +269,9 @@ def _like(ctx: click.Context, manifest: Path) -> dict[str, Any]:
 
     path = manifest / "manifest.json" if manifest.is_dir() else manifest
     asked = check.options_of(check.read_manifest(path.parent if path.name == "manifest.json" else path))
+    tokenizer = asked.get("tokenizer")
+    if tokenizer and "/" not in tokenizer and not Path(tokenizer).exists() and not ctx.params.get("tokenizer"):
+        raise CurateError(f"{path} was made with a tokenizer on disk, {tokenizer}: say where it is with --tokenizer FOLDER.")
     asked["style"] = asked.pop("format", "auto")
     asked["columns"] = ",".join(asked.get("columns", []))
     asked["labels"] = ",".join(asked.get("labels", []))

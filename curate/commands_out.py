@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from curate.errors import UsageError
 from curate.options import FILE, note_of, output_options, show, together
+
+if TYPE_CHECKING:
+    from curate.hub import Push
 
 push_options = together(
     click.option("--private", is_flag=True, help="Make the repository private; stop when it exists and is public."),
@@ -67,19 +70,21 @@ def push(out: Path, repo: str, dry_run: bool, as_json: bool, quiet: bool, **o: A
       curate push out org/name --private
       curate push out org/name --dry-run
     """
-    pushed(out, repo, dry_run=dry_run, as_json=as_json, quiet=quiet, **o)
+    from curate import hub
+
+    done = pushed(out, repo, dry_run=dry_run, quiet=quiet, **o)
+    show(as_json, done.json(), lambda: hub.describe(done) if dry_run else done.url)
 
 
-def pushed(out: Path, repo: str, *, dry_run: bool, as_json: bool, quiet: bool, **o: Any) -> None:
-    """Push and print: the address of the commit or pull request, or in a dry run what would happen."""
+def pushed(out: Path, repo: str, *, dry_run: bool, quiet: bool, **o: Any) -> Push:
+    """Push, with progress on stderr."""
     from curate import hub
 
     if quiet:
         from huggingface_hub import utils
 
         utils.disable_progress_bars()  # type: ignore[attr-defined]
-    done = hub.push(out, repo, private=o.pop("private") or None, dry_run=dry_run, notify=note_of(quiet), **o)
-    show(as_json, done.json(), lambda: hub.describe(done) if dry_run else done.url)
+    return hub.push(out, repo, private=o.pop("private") or None, dry_run=dry_run, notify=note_of(quiet), **o)
 
 
 commands = (check, push)

@@ -163,7 +163,7 @@ def _config(spec: str, folder: Path, config: str | None, split: str) -> Place:
     files = sorted(folder / f for f in picked.files)
     kinds = {kind(f) for f in files}
     left = sorted({Path(p).suffix for p in paths if kind(Path(p)) not in (None, *kinds) and Path(p).name not in configs.METADATA})
-    notes = (f"{spec}: files of other formats were left out ({', '.join(left)}).",) if left else ()
+    notes: tuple[str, ...] = (f"{spec}: files of other formats were left out ({', '.join(left)}).",) if left else ()
     others = [s for s in picked.splits if s != picked.split]
     if others:
         notes += (f"{spec}: only the files of split {picked.split} are read; --split names another ({', '.join(others)}).",)

@@ -138,7 +138,20 @@ def _local(spec: str, place: locate.Place, request: Request, note: Note) -> Open
         facts["synthetic"] = synthetic
     if place.manifest is not None:
         facts["output_of"] = [s.get("name") for s in place.manifest.get("sources", [])]
-    return Opened(name=place.name, source=engine.open_source(table, request.columns, labels=request.labels, facts=facts))
+    columns = request.columns
+    if place.manifest is not None and _takes_own_counts(request, place.manifest, table):
+        columns, facts["own_counts"] = columns.over(Columns(tokens="tokens")), place.manifest["tokens"]
+        note(f"{spec}: lengths are those that it was selected by ({place.manifest['tokens'].get('by')}); --tokenizer counts anew.")
+    return Opened(name=place.name, source=engine.open_source(table, columns, labels=request.labels, facts=facts))
+
+
+def _takes_own_counts(request: Request, manifest: Mapping[str, Any], table: sources.Table) -> bool:
+    """Whether an output of ours is asked for in the way it was counted: then its ``tokens`` are the lengths."""
+    asked = request.tokenizer or request.estimate or request.columns.named()
+    counted = manifest.get("tokens") or {}
+    return (
+        not asked and "tokens" in table.schema.names and counted.get("count") == request.count and counted.get("basis") == "exact"
+    )
 
 
 def _hub(spec: str, preset: presets.Preset | None, revision: str | None, request: Request, note: Note) -> Opened:

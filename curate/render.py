@@ -64,7 +64,7 @@ def _decision(made: Yield) -> list[str]:
     if not all_:
         return wrap(f"No problem has {what}: {n(made.problems)} problems, {n(made.facts['traces'])} traces. See the reasons below.")
     if bound.max_tokens is None:
-        said = f"All {n(all_)} problems with {what} are kept without a bound; no standard bound matters here."
+        said = f"{plural(all_, 'problem')} with {what}, all kept without a bound; no standard bound matters here."
         return wrap(said) + _choice(made, bound)
     reach = f"{n(bound.max_tokens)} tokens reach {n(bound.problems.shortest)} of {n(all_)} problems with {what} ({percent(bound.problems.shortest, all_)})"
     skew = bound.skew

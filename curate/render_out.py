@@ -24,8 +24,11 @@ def counted(facts: Mapping[str, Any], meta: Meta, out: Path) -> str:
     return "\n".join(lines)
 
 
-def selection(facts: Mapping[str, Any], written: Any, meta: Meta, rules: Rules, *, trainer: str | None = None) -> str:
-    """The screen of ``curate select``; ``trainer`` is a trainer's one line of configuration for these rows."""
+def selection(
+    facts: Mapping[str, Any], written: Any, meta: Meta, rules: Rules, *, trainer: str | None = None, thinking: int | None = None
+) -> str:
+    """The screen of ``curate select``; ``trainer`` is a trainer's one line of configuration for these rows, ``thinking`` how many
+    of the kept traces think."""
     out, kept, bound = facts["out"], facts["kept"], rules.max_tokens
     one = ", one passing trace each" if rules.policy != "all" else ""
     if not kept:
@@ -35,8 +38,7 @@ def selection(facts: Mapping[str, Any], written: Any, meta: Meta, rules: Rules, 
             f"Ready: {out}/ holds {plural(facts['problems_kept'], 'problem')}{one}, {plural(kept, 'trace')}, "
             f"{millions(facts['tokens_kept'])} tokens, none cut."
         )
-    thinking = facts.get("kept_thinking", kept)
-    if thinking < kept:
+    if thinking is not None and thinking < kept:
         lines += wrap(
             f"Of them {n(thinking)} think: choosing the shortest favours traces without reasoning. --thinking required keeps these alone."
         )

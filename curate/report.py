@@ -304,9 +304,14 @@ def picture(yielded: Mapping[str, Any], *, bound: int | None = None, form: Liter
         "color": colours["ink"],
     }
     spec |= {"width": 620, "config": config, "title": title | {"fontSize": 14, "offset": 10}, "padding": 14, "autosize": "pad"}
-    if form == "svg":
-        return str(vl_convert.vegalite_to_svg(spec, allowed_base_urls=[])).encode()
-    return bytes(vl_convert.vegalite_to_png(spec, scale=1.5, allowed_base_urls=[]))
+    try:
+        if form == "svg":
+            return str(vl_convert.vegalite_to_svg(spec, allowed_base_urls=[])).encode()
+        return bytes(vl_convert.vegalite_to_png(spec, scale=1.5, allowed_base_urls=[]))
+    except ValueError as e:
+        raise CurateError(
+            f"The picture of the yield curve cannot be drawn ({str(e).splitlines()[-1]}). Run the command again."
+        ) from None
 
 
 # --- words ----------------------------------------------------------------------------------------------------------------

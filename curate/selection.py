@@ -202,10 +202,12 @@ def mark(ledger: pl.DataFrame, rules: Rules, required: Mapping[int, Thinking]) -
 def choose(ledger: pl.DataFrame, meta: Meta, rules: Rules) -> pl.DataFrame:
     """What ``select`` does: refuse what cannot be decided (mixed thinking, no verdicts), then ``mark``."""
     if rules.passing == "known" and ledger.height and verdict_basis(ledger, meta) == "none":
+        maybe = list(dict.fromkeys(c for s in meta.sources for c in s.get("maybe_verdicts", ())))
+        told = f" Columns that may hold verdicts: {', '.join(maybe)}." if maybe else ""
         raise CurateError(
             "No trace here has a verdict, so none is known to pass. "
             "Say --passing finished to accept every finished trace, name the column that holds the verdicts with --passed, "
-            "or compute them with `curate verify`."
+            f"or compute them with `curate verify`.{told}"
         )
     return mark(ledger, rules, thinking_required(ledger, meta, rules, strict=True))
 

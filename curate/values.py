@@ -121,9 +121,13 @@ def verdict(
         value = str(raw[at])
         raise CurateError(
             f"Column {column} of {where} holds {value[:60]!r} in row {first_row + at if rows is None else rows[at]}, which is neither true nor false. "
-            f"Say when a trace passes, e.g. --passed \"{column} = '{value[:40]}'\"."
+            f'Say when a trace passes, e.g. --passed "{column} {_compared(raw, value)}".'
         )
     return out["v"]
+
+
+def _compared(raw: pl.Series, value: str) -> str:
+    return f">= {value}" if raw.dtype.is_numeric() else f"= '{value[:40]}'"
 
 
 def difficulty(raw: pl.Series, *, rating: bool) -> tuple[pl.Series, pl.Series | None]:
