@@ -253,12 +253,12 @@ def select(ctx: click.Context, /, **o: Any) -> None:
         note_of(o["quiet"])(text)
     pushed = commands_out.pushed(out, repo, dry_run=False, quiet=o["quiet"], **push) if repo is not None else None
 
-    def text() -> str:
+    def screen() -> str:
         trainer = api.trainer_line(done, rules)
-        screen = render_out.selection(done.facts, done.written, done.meta, rules, trainer=trainer, thinking=done.thinking)
-        return f"{screen}\n{pushed.url}" if pushed else screen
+        said = render_out.selection(done.facts, done.written, done.meta, rules, trainer=trainer, thinking=done.thinking)
+        return f"{said}\n{pushed.url}" if pushed else said
 
-    show(o["as_json"], done.facts | ({"push": pushed.json()} if pushed else {}), text)
+    show(o["as_json"], done.facts | ({"push": pushed.json()} if pushed else {}), screen)
     if not done.facts["kept"]:
         click.echo(f"Warning: nothing was kept, 0 of {done.facts['traces']:,} traces; the files have zero rows.", err=True)
 

@@ -41,7 +41,15 @@ def test_structure_counts_bits() -> None:
         None,
     ]
     got = survey.facts(ledger(bits, [True, True, False, False, True, True]), META, Rules())
-    assert got["structure"] == {"complete": 3, "opening_missing": 1, "malformed": 1, "control_text": 1, "render_altered": 1}
+    assert got["structure"] == {
+        "complete": 3,
+        "opening_missing": 1,
+        "malformed": 1,
+        "control_text": 1,
+        "render_altered": 1,
+        "prompt_rendered": 0,
+        "text_before": 0,
+    }
     assert got["traces"] == 6
 
 

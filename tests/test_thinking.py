@@ -29,14 +29,14 @@ STRUCTURES = [
     ("<think>a</think>b<think>c</think>d", False, True, True, CLOSED | MALFORMED),
     ("<think>it says </think> here</think>b", False, True, True, CLOSED | MALFORMED),
     ("<think>a</think>b", True, True, True, CLOSED | MALFORMED),
-    ("b <think>", False, False, True, 0),
-    ("a</think>b<think>", False, False, True, CLOSED | MALFORMED),
+    ("b <think>", False, False, True, thinking.TEXT_BEFORE),
+    ("a</think>b<think>", False, False, True, CLOSED | MALFORMED | thinking.TEXT_BEFORE),
     ("[THINK]a[/THINK]b", False, True, True, CLOSED),
     ("<|begin_of_thought|>a<|end_of_thought|>b", False, True, True, CLOSED),
     ("<reasoning>a</thought>b", False, True, True, CLOSED),
     ("<THINK>a</THINK>b", False, True, False, 0),
     ("<think >a</think >b", False, True, False, 0),
-    ("x\n<think>a</think>b", False, True, True, CLOSED),
+    ("x\n<think>a</think>b", False, True, True, CLOSED | thinking.TEXT_BEFORE),
     ("<think>a</think>\x00", False, True, True, CLOSED),
 ]
 
