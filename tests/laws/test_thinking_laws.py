@@ -45,6 +45,7 @@ def expected(trace: str | None, prompt: str | None) -> tuple[bool, bool, int]:
     thinks = bool(rest) and not any(rest.startswith(m) for m in CLOSING)
     flags = 8 * bool(closes) + 1 * (bool(closes) and not opens)
     flags += 2 * (len(opens) + opened > 1 or len(closes) > 1 or (bool(closes) and reopened))
+    flags += 128 * (bool(opens) and not first)
     return finished, thinks, flags
 
 
