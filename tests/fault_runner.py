@@ -8,6 +8,7 @@ by its audit events); ``fault``: ``kill``, ``interrupt`` or an errno's name, whi
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import itertools
 import json
@@ -21,6 +22,9 @@ from pathlib import Path
 from typing import Any
 
 from curate import api, cli, output  # noqa: F401  warm before the fork
+
+with contextlib.suppress(ImportError):
+    import altair  # noqa: F401
 
 CHANGES = {"os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate"}
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
