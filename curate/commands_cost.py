@@ -71,7 +71,9 @@ def fits_of(o: dict[str, Any]) -> list[Fit]:
 @count_options
 @output_options
 def padding(**o: Any) -> None:
-    """What padding, packing and waiting ranks cost on these lengths, and what removes it.
+    """What padding and packing cost on these lengths.
+
+    And waiting ranks; and what removes it.
 
     \b
     Examples:
@@ -101,7 +103,9 @@ def padding(**o: Any) -> None:
 @click.option("--loss", metavar="L", help="full, in-place, fused (chunked): answered first; the table shows all.")
 @click.option("--attention", metavar="A", help="flash (sdpa), eager: answered first; the table shows all.")
 def fit(**o: Any) -> None:
-    """The longest trace that trains on a card, for each loss and attention kernel.
+    """The longest trace that trains on a card.
+
+    For each loss and attention kernel, which matter more than the card.
 
     \b
     Example:

@@ -86,7 +86,9 @@ def merge(parts: tuple[Path, ...], out: Path, as_json: bool, quiet: bool) -> Non
 @source_options
 @output_options
 def verify(**o: Any) -> None:
-    """Find out which traces pass: run their programs on the tests, or compare their answers.
+    """Find out which traces pass.
+
+    Programs are run on the problem's tests in a sandbox; mathematical answers are compared with the reference.
 
     \b
     Examples:

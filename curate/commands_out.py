@@ -34,7 +34,7 @@ push_options = together(
 @click.option("--source", metavar="SOURCE", help="Compare every kept trace with this source's, byte for byte.")
 @output_options
 def check(out: Path, trainer: str | None, max_length: int | None, source: str | None, as_json: bool, quiet: bool) -> None:
-    """Is an output whole and as its card says; does a trainer take it uncut.
+    """Is an output whole; does a trainer take it uncut.
 
     \b
     Examples:

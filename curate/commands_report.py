@@ -38,7 +38,9 @@ from curate.options import (
 @rule_options
 @training_options
 def report(**o: Any) -> None:
-    """One file to decide on a bound by: curves, skew, choice, cost, and where every trace went.
+    """One HTML file to decide on a bound by.
+
+    Curves, skew, choice, cost, and where every trace went.
 
     The HTML needs no network and can be mailed. Markdown is for a pull request.
 
@@ -95,7 +97,7 @@ def why(out: Path, problem: str, as_json: bool, quiet: bool) -> None:
 @click.argument("out_b", type=FILE)
 @output_options
 def diff(out_a: Path, out_b: Path, as_json: bool, quiet: bool) -> None:
-    """What did the second run gain, lose and change against the first, and why.
+    """What changed between two selections, and why.
 
     \b
     Example:

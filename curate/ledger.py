@@ -72,11 +72,8 @@ class Meta:
     sources: tuple[dict[str, Any], ...] = ()
     tokens: dict[str, Any] = field(default_factory=dict)
     bad_lines: int = 0
-    empty_rows: int = 0
     labels: tuple[str, ...] = ()
     """A difficulty's own names from easy to hard, where it has names."""
-    bands: dict[str, Any] = field(default_factory=dict)
-    options: dict[str, Any] = field(default_factory=dict)
 
 
 def check(frame: pl.DataFrame) -> pl.DataFrame:
@@ -121,7 +118,7 @@ def from_file(path: Any) -> tuple[pl.DataFrame, Meta]:
         facts = json.loads(raw)
     except (KeyError, ValueError, OSError):
         raise CurateError(f"{path} is no ledger. `curate count SOURCE -o FILE` writes one.") from None
-    facts.pop("format", None)
+    facts = {k: v for k, v in facts.items() if k in Meta.__dataclass_fields__}  # what another version says beside is not needed
     facts["sources"] = tuple(facts.get("sources", ()))
     facts["labels"] = tuple(facts.get("labels", ()))
     frame = pl.read_parquet(path)

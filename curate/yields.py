@@ -214,7 +214,7 @@ def by(
     sizes = named.group_by("group").agg(problems=pl.col("problem").drop_nulls().n_unique(), traces=pl.len())
     order = sizes.sort(["problems", "traces", "group"], descending=[True, True, False])["group"].to_list()
     shown = [name for name in order if name != "other"][: top if len(order) > top else None]
-    alone = replace(meta, sources=tuple({**s, "rows": None} for s in meta.sources), bad_lines=0, empty_rows=0)
+    alone = replace(meta, sources=tuple({**s, "rows": None} for s in meta.sources), bad_lines=0)
     parts = {name: named.filter(pl.col("group") == name) for name in shown}
     if len(shown) < len(order):
         parts["other"] = named.filter(~pl.col("group").is_in(shown))
@@ -403,11 +403,11 @@ def _facts(ledger: pl.DataFrame, meta: Meta, basis: str, *, sizes: pl.Series, le
         unknown=pl.col("passed").null_count(),
         rated=pl.col("difficulty").is_finite().sum(),
     ).row(0, named=True)
-    bad = _distinct_rows(ledger.filter(~text)) + meta.empty_rows + meta.bad_lines
+    bad = _distinct_rows(ledger.filter(~text)) + meta.bad_lines
     rows = [s.get("rows") for s in meta.sources]
     known = [int(n) for n in rows if n is not None]
     return {
-        "rows": sum(known) if known and len(known) == len(rows) else _distinct_rows(ledger) + meta.empty_rows,
+        "rows": sum(known) if known and len(known) == len(rows) else _distinct_rows(ledger),
         "traces": ledger.height,
         "problems": len(sizes),
         "traces_per_problem": _histogram(sizes),

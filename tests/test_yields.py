@@ -149,8 +149,8 @@ def test_intervals_only_for_a_sample() -> None:
 def test_bad_rows_are_source_rows() -> None:
     bad = {"tokens": None, "finished": False, "thinking": False}
     ledger = make({"row": 3, **bad}, {"row": 3, "item": 1, **bad}, {"row": 4, **bad}, {"row": 5, "problem": None})
-    told = facts(ledger, Meta(bad_lines=10, empty_rows=100))
-    assert (told["bad_rows"], told["rows_without_problem"], told["rows"]) == (112, 1, 103)
+    told = facts(ledger, Meta(bad_lines=10))
+    assert (told["bad_rows"], told["rows_without_problem"], told["rows"]) == (12, 1, 3)
     assert (told["unfinished"], told["without_thinking"], told["tokens"]["counted"]) == (0, 0, 1)
 
 
