@@ -411,6 +411,7 @@ def select(
             style=shape.style,
             columns=shape.columns,
             num_shards=shape.num_shards,
+            overwrite=shape.overwrite,
             aside=reading.aside.path if reading.aside else None,
             copier=cluster.copy if cluster else None,
             beside=_picture(made, rules),

@@ -97,6 +97,7 @@ def write(
     style: formats.Style = "auto",
     columns: Sequence[str] = (),
     num_shards: int | None = None,
+    overwrite: bool = True,
     aside: Callable[[int, int], Path] | None = None,
     copier: Copier | None = None,
     beside: Mapping[str, bytes] | None = None,
@@ -112,6 +113,7 @@ def write(
         style: the shape of rows, see ``formats``; ``auto`` gives ``messages`` where a prompt is known, else the source's columns.
         aside: the file with the candidates of a source's stretch, where ``engine.gather`` put them aside.
         copier: makes the rows on other machines; by default here, in several threads.
+        overwrite: replace an older output; without it one that another run wrote meanwhile is left as it is.
         num_shards: so many Parquet files; more than rows are reduced to one a row.
         beside: further files, by name.
         manifest: what it is to hold besides the files.
@@ -143,7 +145,8 @@ def write(
         (tmp / "README.md").write_text(card(whole), encoding="utf-8")
         whole["files"] = dict(sorted({**files, "README.md": _facts(tmp / "README.md")}.items()))
         _durable(tmp / "manifest.json", json.dumps(whole, indent=2, ensure_ascii=False, sort_keys=True) + "\n")
-        _move(tmp, out, sorted(whole["files"]))
+        with _locked(out.absolute().parent):
+            _move(tmp, out, sorted(whole["files"]), overwrite=overwrite)
     return Written(out=out, files=whole["files"], rewritten=shape.rewritten, manifest=whole, notes=tuple(notes))
 
 
@@ -479,8 +482,9 @@ def _room(tmp: Path, sources: Sequence[Source], marked: pl.DataFrame) -> None:
 @contextlib.contextmanager
 def workspace(out: Path, *, overwrite: bool) -> Iterator[Path]:
     """A folder beside ``out`` for the time of the work, after ``claim``; remains of killed runs are cleared, and so is this one."""
-    claim(out, overwrite=overwrite)
     beside = out.absolute().parent
+    with _locked(beside):
+        claim(out, overwrite=overwrite)
     stem = f".{out.absolute().name}.part-{platform.node()}-"  # a disk may be shared: only this machine knows its processes
     with _faults(out):
         beside.mkdir(parents=True, exist_ok=True)
@@ -530,7 +534,23 @@ def _alive(pid: int) -> bool:
     return True
 
 
-def _move(tmp: Path, out: Path, names: list[str]) -> None:
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """One process at a time looks at and moves outputs in a folder; the lock goes with the process, however it ends."""
+    handle = None
+    with contextlib.suppress(ImportError, OSError):  # a file system without locks, a folder yet to be made
+        import fcntl
+
+        handle = os.open(folder, os.O_RDONLY)
+        fcntl.flock(handle, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        if handle is not None:
+            os.close(handle)
+
+
+def _move(tmp: Path, out: Path, names: list[str], *, overwrite: bool) -> None:
     """Put the finished folder in its place.
 
     An older output of ours that holds nothing else leaves by one renaming, and the new one comes by another. In a folder with files of
@@ -539,6 +559,8 @@ def _move(tmp: Path, out: Path, names: list[str]) -> None:
     old = {*_old_files(out), "manifest.json", JOURNAL}
     left = tmp.with_name("old")
     try:
+        if not overwrite and out.exists() and any(out.iterdir()):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(out))
         if out.exists() and any(out.iterdir()) and not (_files(out) <= old and _renamed(out, left)):
             _replace(tmp, out, names, old)
             return

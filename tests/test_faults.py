@@ -210,22 +210,22 @@ def test_a_clock_that_runs_backwards_changes_nothing(home: Path, runner: Runner,
         assert content(out) == new
 
 
-def test_two_runs_into_one_folder_leave_one_whole_output(home: Path, new: dict[str, str]) -> None:
-    for old in (False, True):
-        out = home / "work" / f"two-{old}" / "out"
-        out.parent.mkdir()
-        runners = [Runner(home) for _ in range(3)]
-        if old:
-            prepared(home, runners[0], out, 1)
-        with ThreadPoolExecutor(len(runners)) as pool:
-            answers = list(pool.map(lambda r, to: r.ask(*select(home, to, "--overwrite")), runners, [out] * len(runners)))
-        for r in runners:
-            r.close()
-        assert 0 in [a["status"] for a in answers]
-        for answer in answers:
-            assert answer["status"] == 0 or "was written by another run meanwhile" in answer["err"], answer
-        assert content(out) == new
-        assert [f.name for f in out.parent.iterdir()] == ["out"]
+@pytest.mark.parametrize("kind", [0, 1, 2])
+def test_two_runs_into_one_folder_leave_one_whole_output(home: Path, new: dict[str, str], kind: int) -> None:
+    out = home / "work" / f"two-{kind}" / "out"
+    out.parent.mkdir()
+    runners = [Runner(home) for _ in range(3)]
+    prepared(home, runners[0], out, kind)
+    more = ["--overwrite"] if kind else []
+    with ThreadPoolExecutor(len(runners)) as pool:
+        answers = list(pool.map(lambda r: r.ask(*select(home, out, *more)), runners))
+    for r in runners:
+        r.close()
+    assert 0 in [a["status"] for a in answers]
+    for answer in answers:
+        assert answer["status"] == 0 or "written by another run" in answer["err"] or "holds an output already" in answer["err"]
+    assert content(out) == new
+    assert [f.name for f in out.parent.iterdir()] == ["out"]
 
 
 def test_a_damaged_cache_heals(home: Path, runner: Runner, new: dict[str, str]) -> None:
