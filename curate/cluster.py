@@ -115,7 +115,7 @@ def _named(source: Source, stretch: Stretch) -> str:
 
 def _absolute(spec: str) -> str:
     """A path as every worker finds it, whatever its working directory; other SOURCEs as they are."""
-    return str(Path(spec).absolute()) if Path(spec).exists() or any(c in spec for c in "*?[") else spec
+    return spec if "://" in spec or not (Path(spec).exists() or any(c in spec for c in "*?[")) else str(Path(spec).absolute())
 
 
 @lru_cache(maxsize=4)
