@@ -33,6 +33,7 @@ from curate import (
     presets,
     problems,
     selection,
+    settling,
     shelves,
     survey,
     thinking,
@@ -130,7 +131,7 @@ def fill(
     total(sum(s.table.rows for s in found))
     aside = keep() if keep is not None and cluster is None else None
     raw = _gathered(found, how, request, keep=aside, progress=progress, decider=cluster.decide if cluster else None)
-    frame, meta = engine.settle(raw)
+    frame, meta = settling.settle(raw)
     counter = how.counter
     _tell_bad(frame, meta, note)
     frame, meta = _rated(frame, meta, request, opened, note)
@@ -148,7 +149,7 @@ class Cluster(Protocol):
     def copy(self) -> output.Copier: ...
 
 
-def _gathered(found: Sequence[Source], how: engine.How, request: Request, **more: Any) -> engine.Raw:
+def _gathered(found: Sequence[Source], how: engine.How, request: Request, **more: Any) -> settling.Raw:
     shelf = shelves.Shelf(found, how.counter, request) if request.use_cache else None
     return engine.gather(found, how, sample=request.sample, seed=request.seed, shelf=shelf, **more)
 
@@ -176,7 +177,7 @@ def part(
 def merge(paths: Sequence[Path], *, note: Note = _silent) -> Reading:
     """One ledger of the parts that ``count --shard`` wrote, as one machine would have made it."""
     raw = parts.merge(paths)
-    frame, meta = engine.settle(raw)
+    frame, meta = settling.settle(raw)
     known = presets.known()
     opened = [opening.Opened(name=k["name"], preset=presets.find(str(k.get("preset")), known)) for k in raw.known]
     _tell_bad(frame, meta, note)
@@ -229,7 +230,7 @@ def _rated(
         key, value = joins.columns_of(table.columns, where, value=request.columns.difficulty)
         done = joins.join_difficulty(frame, table, key=key, value=value, where=where)
         _told(note, done, value, where, key)
-        return engine.ranked(done.ledger, meta, request.labels)
+        return settling.ranked(done.ledger, meta, request.labels)
     tables = {o.preset.difficulty_from for o in opened if o.preset and o.preset.difficulty_from and not request.columns.difficulty}
     if not tables:
         return frame, meta
@@ -243,7 +244,7 @@ def _rated(
         joined = {"from": where, "revision": commit, "column": wanted.value}
         meta = replace(meta, sources=tuple({**s, "difficulty_from": joined} for s in meta.sources))
     labels = next((o.preset.labels for o in opened if o.preset and o.preset.labels), ())
-    return engine.ranked(frame, meta, request.labels or labels)
+    return settling.ranked(frame, meta, request.labels or labels)
 
 
 def _verified(frame: pl.DataFrame, meta: Meta, request: Request, note: Note) -> tuple[pl.DataFrame, Meta]:

@@ -23,6 +23,7 @@ from curate import engine, opening, output, stretches
 from curate.engine import Decided, How, Keep, Numbers, Progress, Source
 from curate.errors import CurateError
 from curate.opening import Request
+from curate.settling import Tally
 from curate.stretches import Stretch
 
 RETRIES: Final = 3
@@ -137,9 +138,7 @@ def _silent(text: str) -> None:
     del text
 
 
-def decide_stretch(
-    request: bytes, number: int, place: tuple[int, int], chosen: Numbers | None
-) -> tuple[pl.DataFrame, engine.Tally]:
+def decide_stretch(request: bytes, number: int, place: tuple[int, int], chosen: Numbers | None) -> tuple[pl.DataFrame, Tally]:
     """The part of the ledger of one stretch, on a worker."""
     sources, how = _opened(request)
     source = sources[number]

@@ -7,12 +7,11 @@ eight megabytes are in memory at a time, whatever the size of the file.
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -23,17 +22,15 @@ import pyarrow as pa
 from curate import layout, stretches, thinking, values
 from curate.errors import CurateError
 from curate.layout import Columns, Layout
-from curate.ledger import OPTIONAL, SCHEMA, Meta, check
+from curate.ledger import SCHEMA, Meta
 from curate.rows import conform
-from curate.skew import order_labels
+from curate.settling import CROOKED, Raw, Tally, settle
 from curate.sources import BATCH_BYTES, Table, Task
 from curate.stretches import Stretch, cut
 from curate.tokens import Counter
 from curate.verdicts import digest
 
 PROBE_ROWS: Final = 100
-CROOKED: Final = 5
-"""So many rows whose lists do not line up are named; the ledger counts all of them."""
 ROW: Final = "\0row"
 Progress = Callable[[int], object]
 Numbers = np.ndarray[Any, Any]
@@ -94,19 +91,6 @@ class Part:
 
     ledger: pl.DataFrame
     tally: Tally
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tally:
-    """What is counted beside a ledger: ``cut``, finish values that mean cut off with their counts; ``crooked``, the first rows whose
-    lists do not line up, in words."""
-
-    cut: Mapping[str, int] = field(default_factory=dict)
-    crooked: tuple[str, ...] = ()
-
-    def __add__(self, other: Tally) -> Tally:
-        cut = collections.Counter(self.cut) + collections.Counter(other.cut)
-        return Tally(cut=dict(cut), crooked=(self.crooked + other.crooked)[:CROOKED])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -279,21 +263,6 @@ class Decider(Protocol):
         keep: Keep | None,
         progress: Progress | None,
     ) -> Iterator[Decided]: ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Raw:
-    """What was decided, not yet settled: rows of a ledger, and of each source what they cannot say.
-
-    ``ledger`` may hold ``aliases`` (List of String) and words of difficulty beside the contract's columns; ``known`` are facts of the
-    sources that hold for any part of them.
-    """
-
-    ledger: pl.DataFrame
-    tallies: tuple[Tally, ...]
-    known: tuple[dict[str, Any], ...]
-    tokens: dict[str, Any]
-    labels: tuple[str, ...] = ()
 
 
 def fill(sources: Sequence[Source], counter: Counter, **more: Any) -> tuple[pl.DataFrame, Meta]:
@@ -546,66 +515,6 @@ def _counted_by(sources: Sequence[Source], counter: Counter) -> dict[str, Any]:
         "high": 1.0 if column else counter.high,
         "checked": not column and counter.checked,
     }
-
-
-def _described(known: Mapping[str, Any], frame: pl.DataFrame, tally: Tally) -> dict[str, Any]:
-    """The facts of a source, with those that only all of its traces tell."""
-    judged = frame["passed"].null_count() < frame.height
-    return {
-        **known,
-        "basis": known["basis"] if known["basis"] in ("prefiltered", "proxy") or judged else "none",
-        "excluded_rows": known["rows"] - frame["row"].n_unique() if known["excluded_rows"] else 0,
-        "crooked": list(tally.crooked),
-        "finish": dict(sorted(tally.cut.items(), key=lambda kv: (-kv[1], kv[0]))),
-    }
-
-
-def settle(raw: Raw) -> tuple[pl.DataFrame, Meta]:
-    """One ledger of what was decided: aliases folded, words of difficulty in order, columns as the contract has them."""
-    ledger = raw.ledger
-    mine = [ledger.filter(pl.col("source") == i) if len(raw.known) > 1 else ledger for i in range(len(raw.known))]
-    described = [_described(k, f, t) for k, f, t in zip(raw.known, mine, raw.tallies, strict=True)]
-    if "aliases" in ledger.columns:
-        ledger = fold_aliases(ledger)
-    ledger = ledger.with_columns(pl.lit(None, dtype=SCHEMA["reason"]).alias("reason"))
-    ledger = ledger.select([c for c in (*SCHEMA, *OPTIONAL) if c in ledger.columns])
-    bad = sum(len(k["bad_lines"]) for k in raw.known)
-    meta = Meta(sources=tuple(described), tokens=raw.tokens, bad_lines=bad)
-    ledger, meta = ranked(ledger, meta, raw.labels)
-    return check(ledger), meta
-
-
-def ranked(ledger: pl.DataFrame, meta: Meta, labels: Sequence[str]) -> tuple[pl.DataFrame, Meta]:
-    """Difficulties that are words as numbers, easy to hard: in the order given, else in the order the words are known to have."""
-    if "label" not in ledger.columns or ledger["label"].null_count() == ledger.height:
-        return ledger.drop("label", strict=False), meta
-    words = ledger["label"].drop_nulls().unique().sort().to_list()
-    order = {w: float(i) for i, w in enumerate(labels, 1)} if labels else order_labels(words)
-    unknown = [w for w in words if w not in order]
-    if labels and unknown:
-        raise CurateError(
-            f"The order given has no place for {unknown[0]!r}. Name all of: {', '.join(words)} (--labels, easy to hard)."
-        )
-    number = pl.col("label").replace_strict(order, default=None, return_dtype=pl.Float64)
-    ledger = ledger.with_columns(difficulty=pl.coalesce(number, "difficulty"))
-    return ledger, replace(meta, labels=tuple(sorted(order, key=order.__getitem__)))
-
-
-def fold_aliases(ledger: pl.DataFrame) -> pl.DataFrame:
-    """Give problems that name each other as aliases one id: the smallest of their connected group."""
-    pairs = ledger.select("problem", "aliases").explode("aliases").drop_nulls().unique().sort("problem", "aliases")
-    parent: dict[str, str] = {}
-
-    def root(x: str) -> str:
-        while parent.setdefault(x, x) != x:
-            parent[x] = parent[parent[x]]
-            x = parent[x]
-        return x
-
-    for a, b in pairs.iter_rows():
-        low, high = sorted((root(a), root(b)))
-        parent[high] = low
-    return ledger.with_columns(problem=pl.col("problem").replace({x: root(x) for x in list(parent)})).drop("aliases")
 
 
 def texts(source: Source, columns: Sequence[str] = (), *, rows: Numbers | None = None) -> Iterator[pl.DataFrame]:

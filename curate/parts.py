@@ -16,8 +16,8 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from curate.engine import Raw, Tally
 from curate.errors import CurateError
+from curate.settling import Raw, Tally
 
 KEY: Final = b"curate-part"
 

@@ -15,8 +15,9 @@ from typing import Final
 import polars as pl
 
 from curate import cache
-from curate.engine import Source, Tally
+from curate.engine import Source
 from curate.opening import Request
+from curate.settling import Tally
 from curate.stretches import Stretch
 from curate.tokens import Counter
 
