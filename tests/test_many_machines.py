@@ -16,7 +16,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from curate import api, engine, opening, stretches
+from curate import api, engine, opening, shards, stretches
 from curate.errors import CurateError, UsageError
 from curate.opening import Request
 from curate.selection import Rules
@@ -139,10 +139,8 @@ def test_bytes_do_not_depend_on_threads_cache_or_rows_put_aside(
 def test_bytes_do_not_depend_on_batches_and_stretches(
     source: Path, one: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from curate import output
-
-    monkeypatch.setattr(output, "GROUP_BYTES", 50_000)
-    monkeypatch.setattr(output, "SHARD_BYTES", 200_000)
+    monkeypatch.setattr(shards, "GROUP_BYTES", 50_000)
+    monkeypatch.setattr(shards, "SHARD_BYTES", 200_000)
     outputs = []
     for stored, bundle in ((1, 1), (1 << 40, 1 << 40), (100_000, 1)):
         monkeypatch.setattr(stretches, "STRETCH_BYTES", stored)
