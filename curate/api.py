@@ -6,7 +6,10 @@
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -415,7 +418,7 @@ def select(
             overwrite=shape.overwrite,
             aside=reading.aside.path if reading.aside else None,
             copier=cluster.copy if cluster else None,
-            beside=_picture(made, rules),
+            beside=_picture(made, rules, note),
             manifest=manifest,
             card=card.render,
             progress=None,
@@ -445,14 +448,26 @@ def _as_kept(made: yields.Yield, reading: Reading, rules: Rules) -> dict[str, An
     return said
 
 
-def _picture(made: yields.Yield, rules: Rules) -> dict[str, bytes]:
-    """The yield curve for the card; none where the extra [report] is not installed, or there is no curve."""
-    from curate import report
+_DRAW = """
+import json, sys
+from curate import report
+asked = json.load(sys.stdin)
+sys.stdout.buffer.write(report.picture(asked["yield"], bound=asked["bound"]) or b"")
+"""
 
+
+def _picture(made: yields.Yield, rules: Rules, note: Note) -> dict[str, bytes]:
+    """The yield curve for the card; none where the extra [report] is not installed, or there is no curve.
+
+    It is drawn in a process of its own: the drawing library keeps 130 MB, and ends the process when file handles run out.
+    """
     if find_spec("vl_convert") is None:
         return {}
-    drawn = report.picture(made.json(), bound=rules.max_tokens)
-    return {"yield.png": drawn} if drawn else {}
+    asked = json.dumps({"yield": made.json(), "bound": rules.max_tokens})
+    done = subprocess.run([sys.executable, "-P", "-c", _DRAW], input=asked.encode(), capture_output=True, check=False)
+    if done.returncode:
+        note("The card has no picture of the yield: it could not be drawn.")
+    return {"yield.png": done.stdout} if done.stdout and not done.returncode else {}
 
 
 def _whole(marked: pl.DataFrame) -> None:

@@ -22,6 +22,9 @@ import pyarrow.parquet as pq
 
 _FORMAT: Final = b"1"
 _SUFFIX: Final = ".parquet"
+OBJECTS: Final = "objects"
+"""Below it lie copies of files of object stores (``objects``)."""
+
 SETTLED_NS: Final = 2_000_000_000
 """A file changed more recently is not trusted: two writes within the clock's grain can share one time stamp."""
 
@@ -136,4 +139,9 @@ def clear() -> int:
         with contextlib.suppress(OSError):
             path.unlink()
             gone += 1
+    for path in (folder() / OBJECTS).glob("*/*"):
+        with contextlib.suppress(OSError):
+            path.unlink()
+            gone += 1
+            path.parent.rmdir()
     return gone

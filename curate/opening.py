@@ -14,11 +14,13 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from curate import engine, ledger, locate, presets, remote, sources, tokens
+from curate import engine, ledger, locate, objects, presets, remote, sources, tokens
 from curate.errors import CurateError, UsageError
 from curate.layout import Columns
 
 Note = Callable[[str], None]
+
+_HUB = "hf://datasets/"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,10 +87,12 @@ def open_one(spec: str, request: Request, *, note: Note) -> Opened:
     if spec in request.frames:
         table = sources.of_frame(spec, request.frames[spec])
         return Opened(name=spec, source=engine.open_source(table, request.columns, labels=request.labels, facts={"spec": spec}))
-    place = locate.local(spec, split=request.split)
+    place = _place(spec, split=request.split)
     if place is not None:
         return _local(spec, place, request, note)
     known = presets.merge(presets.known(), presets.load(request.presets)) if request.presets else presets.known()
+    if spec.startswith(_HUB):
+        return _hub(spec, None, None, request, note)
     bare, _, revision = spec.partition("@")
     preset = presets.find(bare, known)
     if preset is not None and preset.path is not None:
@@ -126,6 +130,13 @@ def how(request: Request, found: Sequence[engine.Source], *, note: Note) -> engi
     return engine.How(counter=counter, details=request.details, digests=digests, old=old)
 
 
+def _place(spec: str, *, split: str) -> locate.Place | None:
+    """Files on this disk, or copied to it from an object store."""
+    if objects.is_url(spec):
+        return locate.Place(name=locate.short_name(spec), files=tuple(objects.fetch(spec, split=split)))
+    return locate.local(spec, split=split)
+
+
 def _local(spec: str, place: locate.Place, request: Request, note: Note) -> Opened:
     for text in place.notes:
         note(text)
@@ -154,9 +165,19 @@ def _takes_own_counts(request: Request, manifest: Mapping[str, Any], table: sour
     )
 
 
+def _address(spec: str) -> tuple[str, str]:
+    """``hf://datasets/org/name[@revision][/path]`` as the data set's name and the path inside it."""
+    org, _, rest = spec.removeprefix(_HUB).partition("/")
+    name, _, inside = rest.partition("/")
+    return f"{org}/{name}", inside
+
+
 def _hub(spec: str, preset: presets.Preset | None, revision: str | None, request: Request, note: Note) -> Opened:
     """Files from the Hub at one commit; a preset says which config and what its columns mean."""
-    if preset is None:
+    if spec.startswith(_HUB):
+        repo, inside = _address(spec)
+        found = remote.resolve(repo, split=request.split, files=(inside, f"{inside.rstrip('/')}/**") if inside else ())
+    elif preset is None:
         found = remote.resolve(spec, split=request.split)
     else:
         assert preset.repo is not None
@@ -229,7 +250,7 @@ def difficulties(wanted: presets.DifficultyTable, *, cache: Path) -> tuple[str, 
 
 def table_of(spec: str, request: Request) -> tuple[str, pl.DataFrame]:
     """A small table of problems (``--difficulty-from``), read as a whole: a file or folder here, or a data set on the Hub."""
-    place = locate.local(spec, split=request.split)
+    place = _place(spec, split=request.split)
     if place is None:
         if remote.parse(spec) is None:
             raise CurateError(f"--difficulty-from {spec}: there is no such file or folder.")

@@ -218,6 +218,19 @@ def test_a_set_without_a_preset_by_config_and_revision(lab: LoopbackHub) -> None
         assert json.loads(Path(mark, "manifest.json").read_text())["sources"][0]["revision"] == at_commit
 
 
+def test_an_address_as_datasets_and_polars_write_it(lab: LoopbackHub) -> None:
+    old = lab.history("lab/set")[-2].oid
+    for spec, n in {
+        "hf://datasets/lab/set/one/train-00000-of-00001.parquet": 1,
+        f"hf://datasets/lab/set@{old}/two/train-*.parquet": 2,
+        "hf://datasets/lab/set/two": 2,
+    }.items():
+        assert facts("yield", spec)["traces"] == n, spec
+    done = curate("yield", "hf://datasets/lab/set/three/*.parquet")
+    assert (done.status, done.out) == (1, "")
+    assert "lab/set has no file three/*.parquet" in done.err
+
+
 @pytest.mark.parametrize(
     ("line", "env", "words"),
     [
