@@ -132,6 +132,8 @@ def how(request: Request, found: Sequence[engine.Source], *, note: Note) -> engi
 
 def _place(spec: str, *, split: str) -> locate.Place | None:
     """Files on this disk, or copied to it from an object store."""
+    if spec.startswith(_HUB):
+        return None
     if objects.is_url(spec):
         return locate.Place(name=locate.short_name(spec), files=tuple(objects.fetch(spec, split=split)))
     return locate.local(spec, split=split)
