@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from importlib.metadata import version
@@ -406,23 +407,24 @@ def select(
             "select": counts,
             "yield": _as_kept(made, reading, rules),
         }
-        written = output.write(
-            out,
-            work,
-            reading.sources,
-            marked,
-            reading.meta,
-            style=shape.style,
-            columns=shape.columns,
-            num_shards=shape.num_shards,
-            overwrite=shape.overwrite,
-            aside=reading.aside.path if reading.aside else None,
-            copier=cluster.copy if cluster else None,
-            beside=_picture(made, rules, note),
-            manifest=manifest,
-            card=card.render,
-            progress=None,
-        )
+        with _picture(made, rules, note) as picture:
+            written = output.write(
+                out,
+                work,
+                reading.sources,
+                marked,
+                reading.meta,
+                style=shape.style,
+                columns=shape.columns,
+                num_shards=shape.num_shards,
+                overwrite=shape.overwrite,
+                aside=reading.aside.path if reading.aside else None,
+                copier=cluster.copy if cluster else None,
+                beside=picture,
+                manifest=manifest,
+                card=card.render,
+                progress=None,
+            )
     return Selected(facts={**counts, "out": str(out)}, written=written, meta=reading.meta, thinking=thinking)
 
 
@@ -456,18 +458,36 @@ sys.stdout.buffer.write(report.picture(asked["yield"], bound=asked["bound"]) or 
 """
 
 
-def _picture(made: yields.Yield, rules: Rules, note: Note) -> dict[str, bytes]:
+@contextmanager
+def _picture(made: yields.Yield, rules: Rules, note: Note) -> Iterator[Callable[[], dict[str, bytes]]]:
     """The yield curve for the card; none where the extra [report] is not installed, or there is no curve.
 
-    It is drawn in a process of its own: the drawing library keeps 130 MB, and ends the process when file handles run out.
+    It is drawn in a process of its own while the rows are written: the drawing library keeps 130 MB, and ends the process when file
+    handles run out.
     """
     if find_spec("vl_convert") is None:
-        return {}
+        yield dict
+        return
     asked = json.dumps({"yield": made.json(), "bound": rules.max_tokens})
-    done = subprocess.run([sys.executable, "-P", "-c", _DRAW], input=asked.encode(), capture_output=True, check=False)
-    if done.returncode:
-        note("The card has no picture of the yield: it could not be drawn.")
-    return {"yield.png": done.stdout} if done.stdout and not done.returncode else {}
+    with subprocess.Popen(
+        [sys.executable, "-P", "-c", _DRAW], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as drawing:
+
+        def drawn() -> dict[str, bytes]:
+            picture, _ = drawing.communicate()
+            if drawing.returncode:
+                note("The card has no picture of the yield: it could not be drawn.")
+            return {"yield.png": picture} if picture and not drawing.returncode else {}
+
+        assert drawing.stdin is not None
+        with suppress(BrokenPipeError):
+            drawing.stdin.write(asked.encode())
+            drawing.stdin.close()
+        drawing.stdin = None  # it is closed: communicate shall not touch it
+        try:
+            yield drawn
+        finally:
+            drawing.kill()
 
 
 def _whole(marked: pl.DataFrame) -> None:

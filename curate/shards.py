@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,6 +35,8 @@ class Shards:
         self.held: list[pa.Table] = []
         self.held_bytes = self.shard_bytes = self.rows = self.shard_rows = 0
         self.done: list[int] = []
+        self.pool = ThreadPoolExecutor(1)
+        self.writing: Future[None] | None = None  # compressing takes as long as reading: both at once
 
     def add(self, table: pa.Table) -> None:
         """Append rows. Where files and row groups end depends on the rows alone, not on how they come in batches."""
@@ -69,12 +72,19 @@ class Shards:
         if self.writer is None:
             self.writer = pq.ParquetWriter(self.folder / f"{len(self.done):05d}.part", self.schema, **WRITER)
         if self.held:
-            table = pa.concat_tables(self.held).combine_chunks()
+            self._written()
+            self.writing = self.pool.submit(_write_group, self.writer, self.held)
             self.held, self.held_bytes = [], 0
-            self.writer.write_table(table, row_group_size=table.num_rows)
+
+    def _written(self) -> None:
+        """Wait for the row group under way, and raise what stopped it."""
+        if self.writing is not None:
+            writing, self.writing = self.writing, None
+            writing.result()
 
     def _next(self) -> None:
         self._flush()
+        self._written()
         assert self.writer is not None
         self.writer.close()
         self.done.append(self.shard_rows)
@@ -86,9 +96,15 @@ class Shards:
         return self.done
 
     def abort(self) -> None:
+        self.pool.shutdown(wait=True)
         if self.writer is not None:
             with contextlib.suppress(Exception):
                 self.writer.close()
+
+
+def _write_group(writer: pq.ParquetWriter, held: list[pa.Table]) -> None:
+    table = pa.concat_tables(held).combine_chunks()
+    writer.write_table(table, row_group_size=table.num_rows)
 
 
 def row_bytes(table: pa.Table) -> np.ndarray[Any, Any]:
