@@ -38,6 +38,9 @@ def fetch(url: str, *, split: str = "train") -> list[Path]:
     Raises:
         CurateError: the store cannot be reached or refuses, nothing is there, or the folder has no such split.
     """
+    scheme, _, place = url.partition("://")
+    if place.startswith("/") or not place:
+        raise CurateError(f"{url} names no bucket. Write {scheme}://bucket/path.")
     with _store(url):
         root = url if not _GLOB.search(url) else url[: _GLOB.search(url).start()].rpartition("/")[0]  # type: ignore[union-attr]
         store, base = fs.FileSystem.from_uri(root.rstrip("/"))
@@ -115,6 +118,6 @@ def _store(url: str) -> Iterator[None]:
         elif re.search(r"NETWORK_CONNECTION|Could not connect|resolve host", said):
             why = "The store cannot be reached."
         else:
-            why = said.splitlines()[0]
+            why = f"{said.splitlines()[0].rstrip('.')}."
         keys = "AWS_PROFILE, AWS_REGION, AWS_ENDPOINT_URL" if scheme == "s3" else "GOOGLE_APPLICATION_CREDENTIALS"
         raise CurateError(f"{url}: {why} The store's own settings are read ({keys}).") from None

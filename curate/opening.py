@@ -171,6 +171,8 @@ def _address(spec: str) -> tuple[str, str]:
     """``hf://datasets/org/name[@revision][/path]`` as the data set's name and the path inside it."""
     org, _, rest = spec.removeprefix(_HUB).partition("/")
     name, _, inside = rest.partition("/")
+    if not (org and name):
+        raise CurateError(f"{spec} names no data set. Write {_HUB}org/name, or {_HUB}org/name/path of a file or folder.")
     return f"{org}/{name}", inside
 
 

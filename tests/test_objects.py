@@ -116,3 +116,15 @@ def test_a_store_that_is_down_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     with pytest.raises(CurateError, match="The store cannot be reached"):
         objects.fetch("s3://traces/a.parquet")
+
+
+@pytest.mark.parametrize("spec", ["s3://", "s3:///a.parquet", "gs:///a.parquet"])
+def test_an_address_without_a_bucket_is_refused(spec: str) -> None:
+    with pytest.raises(CurateError, match=f"^{spec} names no bucket. Write {spec[:2]}://bucket/path.$"):
+        objects.fetch(spec)
+
+
+@pytest.mark.parametrize("spec", ["hf://datasets/", "hf://datasets/org", "hf://datasets/org/"])
+def test_an_address_without_a_data_set_is_refused(spec: str) -> None:
+    with pytest.raises(CurateError, match=f"^{spec} names no data set."):
+        curate.read(spec)
