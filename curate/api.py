@@ -6,16 +6,11 @@
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -34,6 +29,7 @@ from curate import (
     opening,
     output,
     parts,
+    picture,
     presets,
     problems,
     selection,
@@ -407,24 +403,24 @@ def select(
             "select": counts,
             "yield": _as_kept(made, reading, rules),
         }
-        with _picture(made, rules, note) as picture:
-            written = output.write(
-                out,
-                work,
-                reading.sources,
-                marked,
-                reading.meta,
-                style=shape.style,
-                columns=shape.columns,
-                num_shards=shape.num_shards,
-                overwrite=shape.overwrite,
-                aside=reading.aside.path if reading.aside else None,
-                copier=cluster.copy if cluster else None,
-                beside=picture,
-                manifest=manifest,
-                card=card.render,
-                progress=None,
-            )
+        drawn = picture.png(made.json(), bound=rules.max_tokens)
+        written = output.write(
+            out,
+            work,
+            reading.sources,
+            marked,
+            reading.meta,
+            style=shape.style,
+            columns=shape.columns,
+            num_shards=shape.num_shards,
+            overwrite=shape.overwrite,
+            aside=reading.aside.path if reading.aside else None,
+            copier=cluster.copy if cluster else None,
+            beside={"yield.png": drawn} if drawn else {},
+            manifest=manifest,
+            card=card.render,
+            progress=None,
+        )
     return Selected(facts={**counts, "out": str(out)}, written=written, meta=reading.meta, thinking=thinking)
 
 
@@ -448,46 +444,6 @@ def _as_kept(made: yields.Yield, reading: Reading, rules: Rules) -> dict[str, An
         if bound["max_tokens"] == rules.max_tokens:
             bound["skew"] = own["skew"]
     return said
-
-
-_DRAW = """
-import json, sys
-from curate import report
-asked = json.load(sys.stdin)
-sys.stdout.buffer.write(report.picture(asked["yield"], bound=asked["bound"]) or b"")
-"""
-
-
-@contextmanager
-def _picture(made: yields.Yield, rules: Rules, note: Note) -> Iterator[Callable[[], dict[str, bytes]]]:
-    """The yield curve for the card; none where the extra [report] is not installed, or there is no curve.
-
-    It is drawn in a process of its own while the rows are written: the drawing library keeps 130 MB, and ends the process when file
-    handles run out.
-    """
-    if find_spec("vl_convert") is None:
-        yield dict
-        return
-    asked = json.dumps({"yield": made.json(), "bound": rules.max_tokens})
-    with subprocess.Popen(
-        [sys.executable, "-P", "-c", _DRAW], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    ) as drawing:
-
-        def drawn() -> dict[str, bytes]:
-            picture, _ = drawing.communicate()
-            if drawing.returncode:
-                note("The card has no picture of the yield: it could not be drawn.")
-            return {"yield.png": picture} if picture and not drawing.returncode else {}
-
-        assert drawing.stdin is not None
-        with suppress(BrokenPipeError):
-            drawing.stdin.write(asked.encode())
-            drawing.stdin.close()
-        drawing.stdin = None  # it is closed: communicate shall not touch it
-        try:
-            yield drawn
-        finally:
-            drawing.kill()
 
 
 def _whole(marked: pl.DataFrame) -> None:
@@ -546,7 +502,8 @@ def _of_ledger(request: Request, path: Path, note: Note) -> Reading:
 def _keep(work: Path, request: Request, rules: Rules, shape: Shape) -> engine.Keep:
     folder = work / "rows"
     folder.mkdir()
-    later = replace(rules, passing="finished") if request.verdicts else rules  # verdicts come after the reading
+    # verdicts come after the reading: until then each finished trace may be the best
+    later = replace(rules, passing="finished", policy="all") if request.verdicts else rules
     columns = None if shape.style in ("auto", "source") else shape.columns
     return engine.Keep(folder=folder, wanted=partial(selection.possible, rules=later), columns=columns)
 

@@ -91,7 +91,7 @@ def write(
     overwrite: bool = True,
     aside: Callable[[int, int], Path] | None = None,
     copier: Copier | None = None,
-    beside: Callable[[], Mapping[str, bytes]] = dict,
+    beside: Mapping[str, bytes] | None = None,
     manifest: Mapping[str, Any],
     card: Callable[[Mapping[str, Any]], str],
     progress: Progress | None = None,
@@ -106,7 +106,7 @@ def write(
         copier: makes the rows on other machines; by default here, in several threads.
         overwrite: replace an older output; without it one that another run wrote meanwhile is left as it is.
         num_shards: so many Parquet files; more than rows are reduced to one a row.
-        beside: asked for further files, by name, when the rows are written.
+        beside: further files by name.
         manifest: what it is to hold besides the files.
         card: makes README.md of the whole manifest.
 
@@ -129,7 +129,7 @@ def write(
         files, longest = _shards(tmp, shape, num_shards, progress, copier or partial(copied, aside=aside))
         files["ledger.parquet"] = _ledger(tmp / "ledger.parquet", marked, meta)
         files["longest.parquet"] = _longest(tmp, shape, longest)
-        for name, data in beside().items():
+        for name, data in (beside or {}).items():
             (tmp / name).write_bytes(data)
             files[name] = _facts(tmp / name)
         whole = {**manifest, "format_of_rows": shape.style, "files": files}

@@ -1,4 +1,4 @@
-"""The report: one HTML file that asks nothing of a network, the same as Markdown, and the picture beside a card.
+"""The report: one HTML file that asks nothing of a network, the same as Markdown.
 
 Charts are Vega-Lite, whose runtime vl-convert bundles into the file (0.9 MB, made once for each version and kept in the cache). All
 that comes from the data travels in one JSON block and reaches the page as text; a content security policy forbids every
@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import polars as pl
 
@@ -266,52 +266,6 @@ def _filled(panel: Panel, *, stop: int, bound: int | None, colours: Mapping[str,
     spec = dict(json.loads(text))
     spec["datasets"] = {"rows": [dict(zip(fields, row, strict=True)) for row in rows], "bound": [{"bound": bound}] if bound else []}
     return spec | {"config": charts.theme(colours, font="sans-serif")}
-
-
-def picture(yielded: Mapping[str, Any], *, bound: int | None = None, form: Literal["png", "svg"] = "png") -> bytes | None:
-    """The yield curve as a picture for a card, from what ``yield --json`` says; the same bytes for the same facts and version.
-
-    None where nothing can be drawn: fewer than two bounds, or no problem that can be kept.
-
-    Raises:
-        CurateError: vl-convert is not installed.
-    """
-    rows = [row for row in yielded["bounds"] if row["max_tokens"] is not None]
-    total = yielded["problems_with_passing"]
-    if len(rows) < 2 or not total:
-        return None
-    try:
-        import vl_convert
-    except ImportError:
-        raise CurateError(MISSING) from None
-    series = [("shortest", "the shortest passing trace fits", "blue")]
-    if any(key != "1" for key in yielded["choices"]):
-        series += [("first", "the first fits", "orange"), ("longest", "even the longest fits", "green")]
-    colours = charts.LIGHT
-    spec = charts.curve(
-        series, [], describe="Share of problems kept against the longest trace allowed", colours=colours, height=240
-    )
-    del spec["layer"][-1]  # a picture has no pointer
-    spec["datasets"] = {
-        "rows": [{"bound": r["max_tokens"], **{f: r["problems"][f] / total for f, _, _ in series}} for r in rows],
-        "bound": [{"bound": bound}] if bound else [],
-    }
-    # Liberation Sans comes with vl-convert: what is installed on a machine changes nothing.
-    config = charts.theme(colours, font="Liberation Sans") | {"background": colours["paper"]}
-    title = {
-        "text": f"Problems kept, of {plural(total, 'problem')} with a passing trace",
-        "anchor": "start",
-        "color": colours["ink"],
-    }
-    spec |= {"width": 620, "config": config, "title": title | {"fontSize": 14, "offset": 10}, "padding": 14, "autosize": "pad"}
-    try:
-        if form == "svg":
-            return str(vl_convert.vegalite_to_svg(spec, allowed_base_urls=[])).encode()
-        return bytes(vl_convert.vegalite_to_png(spec, scale=1.5, allowed_base_urls=[]))
-    except ValueError as e:
-        raise CurateError(
-            f"The picture of the yield curve cannot be drawn ({str(e).splitlines()[-1]}). Run the command again."
-        ) from None
 
 
 # --- words ----------------------------------------------------------------------------------------------------------------

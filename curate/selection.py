@@ -213,9 +213,19 @@ def choose(ledger: pl.DataFrame, meta: Meta, rules: Rules) -> pl.DataFrame:
 
 
 def possible(ledger: pl.DataFrame, rules: Rules) -> pl.Series:
-    """Boolean: the trace may be kept, as far as it alone can tell; a superset of what ``mark`` keeps, for parts of a ledger."""
+    """Boolean: the trace may be kept, as far as a part of a ledger can tell; a superset of what ``mark`` keeps of the whole.
+
+    Where the best of a problem is kept, a trace that loses to another of the same part is out: whatever other parts hold, or problems
+    that turn out to be one, it loses still. Traces with and without thinking do not compete, since that is decided over all parts.
+    """
     text = pl.col("tokens").is_not_null() & pl.col("problem").is_not_null() & _finished()
-    return ledger.select((text & allowed(rules.passing) & ~_over(ledger, rules)).alias("possible"))["possible"]
+    able = text & allowed(rules.passing) & ~_over(ledger, rules)
+    if rules.choose_first or rules.policy in ("all", "random"):
+        return ledger.select(possible=able)["possible"]
+    key = pl.when(able).then(_rank(rules))
+    best = key == key.min().over("problem", "thinking")
+    rows = ledger.with_columns(_at=pl.int_range(pl.len(), dtype=pl.UInt64))  # parts come in the order of their rows
+    return rows.select(possible=best.fill_null(False))["possible"]
 
 
 def _over(ledger: pl.DataFrame, rules: Rules) -> pl.Expr:

@@ -256,21 +256,6 @@ def test_a_column_that_the_ledger_does_not_have_is_named() -> None:
         report.html(CASES["one problem"], Meta(), rules=Rules(), by="tag")
 
 
-def test_the_picture_is_the_same_each_time_and_absent_where_nothing_can_be_drawn() -> None:
-    facts = yields.yield_table(SIX, Meta(), bounds=[100, 200, 400]).json()
-    first = report.picture(facts, bound=200)
-    assert first is not None
-    assert first == report.picture(json.loads(json.dumps(facts)), bound=200)
-    assert first[:8] == b"\x89PNG\r\n\x1a\n"
-    assert len(first) < 250_000
-    drawn = report.picture(facts, form="svg")
-    assert drawn is not None
-    assert drawn.startswith(b"<svg")
-    assert b"Problems kept, of 2 problems with a passing trace" in drawn
-    assert report.picture(yields.yield_table(SIX, Meta(), bounds=[100]).json()) is None
-    assert report.picture(yields.yield_table(CASES["zero kept"], Meta(), bounds=[1, 2]).json()) is None
-
-
 def test_without_the_extra_a_sentence_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     def gone(name: str) -> str:
         raise report.PackageNotFoundError(name)

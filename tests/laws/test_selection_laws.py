@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-from curate.ledger import REASONS, Meta
-from curate.selection import Rules, Thinking, mark, summary, thinking_required
+from curate.ledger import REASONS, SCHEMA, Meta
+from curate.selection import Rules, Thinking, mark, possible, summary, thinking_required
 from tests.laws.strategies import Row, is_passing, is_usable, ledger, place, rows, rules
 
 Place = tuple[int, int, int]
@@ -153,3 +153,29 @@ def test_a_random_choice_does_not_depend_on_other_problems(made: list[Row], rule
     whole = reasons(marked(made, rule))
     alone = reasons(marked([t for t in made if t["problem"] == "A"], rule))
     assert alone == {key: whole[key] for key in alone}
+
+
+@given(rows(), rules(), st.integers(1, 4), st.booleans())
+def test_what_is_kept_was_possible_in_its_part_whatever_the_other_parts_hold(
+    made: list[Row], rule: Rules, size: int, folded: bool
+) -> None:
+    frame = ledger(made).sort("source", "row", "item")
+    parts = [part.with_columns(able=possible(part, rule)) for part in frame.iter_slices(size)]
+    if folded:  # two problems turn out to be one
+        frame = frame.with_columns(problem=pl.col("problem").replace("B", "A"))
+    kept = mark(frame, rule, thinking_required(frame, Meta(), rule)).filter(pl.col("reason").is_null())
+    if kept.height:
+        able = pl.concat(parts).filter("able").select("source", "row", "item")
+        assert kept.join(able, on=["source", "row", "item"], how="anti").height == 0
+
+
+def test_a_trace_that_loses_in_its_part_is_not_put_aside() -> None:
+    same = {"source": 0, "item": 0, "prompt_tokens": 0, "passed": True, "finished": True}
+    three = [("A", 9, True), ("A", 7, True), ("A", 3, False), ("B", 8, True), ("B", 20, True)]
+    part = pl.DataFrame(
+        [same | {"row": r, "problem": p, "tokens": t, "thinking": h} for r, (p, t, h) in enumerate(three)], schema=SCHEMA
+    )
+    assert possible(part, Rules(max_tokens=10)).to_list() == [False, True, True, True, False]
+    assert possible(part, Rules(max_tokens=10, policy="longest")).to_list() == [True, False, True, True, False]
+    assert possible(part, Rules(max_tokens=10, policy="all")).to_list() == [True, True, True, True, False]
+    assert possible(part, Rules(max_tokens=10, choose_first=True)).to_list() == [True, True, True, True, False]
