@@ -5,7 +5,8 @@
 Makes PROGRAMS programs (8,000 is the whole set) of four short tests each, runs a sample of them bare (`python program.py`, one at a
 time per worker, no limits, no comparison) and judges all of them. Prints one JSON object: seconds, runs a second, and the ratio of
 the judge's cost to the bare cost of the same runs, by the clock and by processor time (the one to believe on a busy machine);
-`python` is the usual start, `python -S` one without site packages, which is what the judge itself starts.
+`python` is the interpreter as it stands on this machine, `clean` the same one in an empty virtual environment (no start-up hooks of
+installed packages), `python -S` one without site packages, which is what the judge itself starts.
 """
 
 from __future__ import annotations
@@ -104,8 +105,10 @@ def main() -> None:
         for c in t.tests[: (3 if v.failed_test is None else v.failed_test) + 1]
     ]
     sample = random.Random(6).sample(ran, min(len(ran), 400))
-    commands = {"python": [box.python], "python -S": [box.python, "-S", "-s", "-P"]}
-    per = {name: bare(command, sample, given.workers) for name, command in commands.items()}
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([box.python, "-m", "venv", "--without-pip", folder], check=True)
+        commands = {"python": [box.python], "clean": [f"{folder}/bin/python"], "python -S": [box.python, "-S", "-s", "-P"]}
+        per = {name: bare(command, sample, given.workers) for name, command in commands.items()}
     found = {
         "programs": given.programs,
         "runs": len(ran),

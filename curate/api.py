@@ -392,7 +392,7 @@ def select(
         thinking = int(marked.select((pl.col("reason").is_null() & pl.col("thinking")).sum()).item())
         counts = selection.summary(marked)
         options = options_of(request, rules, shape)
-        made = _yield_with_own_bound(reading, rules)
+        made = yields.yield_table(reading.ledger, reading.meta, also=rules.max_tokens, rules=rules)
         manifest = {
             "format": 1,
             "curate": version("trace-curate"),
@@ -422,15 +422,6 @@ def select(
             progress=None,
         )
     return Selected(facts={**counts, "out": str(out)}, written=written, meta=reading.meta, thinking=thinking)
-
-
-def _yield_with_own_bound(reading: Reading, rules: Rules) -> yields.Yield:
-    """The standard bounds that matter, and the one of the selection among them."""
-    made = yields.yield_table(reading.ledger, reading.meta, rules=rules)
-    if rules.max_tokens is None:
-        return made
-    bounds = sorted({rules.max_tokens, *(b.max_tokens for b in made.bounds if b.max_tokens)})
-    return yields.yield_table(reading.ledger, reading.meta, bounds=bounds, rules=rules)
 
 
 def _as_kept(made: yields.Yield, reading: Reading, rules: Rules) -> dict[str, Any]:

@@ -83,7 +83,7 @@ class Cluster:
                 place = (stretch.number, stretches.STRETCH_BYTES)
                 tasks.append((stretch, (self.request, number, place, mine, shape.names, shape.style, shape.columns)))
         for _, (tables, rewritten) in self._mapped(self.copy_task, tasks, source):
-            shape.rewritten += rewritten
+            shape.changes.append(rewritten)
             yield from tables
         engine.unchanged(source, list(source.stamps))
 

@@ -8,6 +8,7 @@ eight megabytes are in memory at a time, whatever the size of the file.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -401,7 +402,9 @@ def _candidates(part: Part, rows: pl.DataFrame, numbers: Numbers, keep: Keep | N
     if len(wanted) == 0:
         return None
     mine = rows[np.searchsorted(numbers, wanted).tolist()].to_arrow(compat_level=pl.CompatLevel.oldest()).combine_chunks()
-    return conform(mine.to_batches()[0], schema).append_column(ROW, pa.array(wanted))
+    whole = conform(mine.to_batches()[0], schema)
+    # not `append_column`, which looks at every byte of the text again
+    return pa.RecordBatch.from_arrays([*whole.columns, pa.array(wanted)], names=[*schema.names, ROW])
 
 
 def _kept_columns(source: Source, keep: Keep) -> list[str]:
@@ -555,6 +558,7 @@ def copy(
     columns: Sequence[str] | None = None,
     plan: Sequence[Stretch] | None = None,
     aside: Callable[[int], Path] | None = None,
+    workers: int | None = None,
 ) -> Iterator[pa.Table]:
     """The kept traces of one source as tables in the source's order, with their text.
 
@@ -565,6 +569,7 @@ def copy(
         columns: the source's columns that ``transform`` needs (None: all).
         plan: only these stretches.
         aside: the file in which ``fill`` put the candidates of a stretch aside; without one the source itself is read.
+        workers: threads that read ahead, by default as many as there are processors; 0 reads in this one.
 
     Raises:
         CurateError: the source changed since it was opened.
@@ -594,10 +599,12 @@ def copy(
 
     items: list[Path | tuple[Task, ...]] = []
     for stretch in cut(source.table) if plan is None else plan:
+        if not np.diff(np.searchsorted(numbers, [stretch.row, stretch.row + stretch.rows])).any():
+            continue
         put = aside(stretch.number) if aside is not None else None
         if put is not None and put.exists():
             items.append(put)
         else:
             items += [b for b in stretch.bundles if any(_within(numbers, t) for t in b)]
-    yield from stretches.streamed(work, items)
+    yield from itertools.chain.from_iterable(map(work, items)) if workers == 0 else stretches.streamed(work, items, workers=workers)
     unchanged(source, list(source.stamps))

@@ -14,7 +14,9 @@ import json
 import os
 import platform
 import shutil
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -31,7 +33,8 @@ from curate.engine import Progress, Source, copy
 from curate.errors import CurateError
 from curate.ledger import Meta, is_ledger, to_bytes
 from curate.rows import unify
-from curate.shards import WRITER, Shards, typed
+from curate.shards import WRITER, WRITERS, Shard, typed
+from curate.shards import ends as shard_ends
 from curate.stretches import Stretch
 from curate.turns import is_turns
 
@@ -114,6 +117,7 @@ def write(
         CurateError: the folder may not be written, the disk is full, or the input changed since it was read.
     """
     shape = Shape(sources, marked, [s["name"] for s in meta.sources], style, columns)
+    ends = shard_ends(shape.kept["tokens"].to_numpy(), num_shards)
     notes = []
     if shape.rendered and shape.style in formats.PROMPTED and not shape.plain:
         notes.append(
@@ -126,7 +130,8 @@ def write(
     tmp.mkdir()
     _room(tmp, sources, marked)
     with _faults(out):
-        files, longest = _shards(tmp, shape, num_shards, progress, copier or partial(copied, aside=aside))
+        workers = 0 if len(ends) > 1 else None  # several shards are written side by side
+        files, longest = _shards(tmp, shape, ends, progress, copier or partial(copied, aside=aside, workers=workers))
         files["ledger.parquet"] = _ledger(tmp / "ledger.parquet", marked, meta)
         files["longest.parquet"] = _longest(tmp, shape, longest)
         for name, data in (beside or {}).items():
@@ -153,10 +158,11 @@ def copied(
     *,
     plan: Sequence[Stretch] | None = None,
     aside: Callable[[int, int], Path] | None = None,
+    workers: int | None = None,
 ) -> Iterator[pa.Table]:
-    """The output rows of a source's kept traces, made here; ``plan`` as in ``engine.copy``, ``aside`` as in ``write``."""
+    """The output rows of a source's kept traces, made here; ``plan`` and ``workers`` as in ``engine.copy``, ``aside`` as in ``write``."""
     put = partial(aside, number) if aside else None
-    return copy(source, kept, partial(shape.table, number), columns=shape.needed(source), plan=plan, aside=put)
+    return copy(source, kept, partial(shape.table, number), columns=shape.needed(source), plan=plan, aside=put, workers=workers)
 
 
 class Shape:
@@ -165,7 +171,8 @@ class Shape:
     def __init__(
         self, sources: Sequence[Source], marked: pl.DataFrame, names: Sequence[str], style: formats.Style, columns: Sequence[str]
     ) -> None:
-        self.sources, self.columns, self.rewritten = sources, tuple(columns), 0
+        self.sources, self.columns = sources, tuple(columns)
+        self.changes: list[int] = []  # appended to from several threads
         prompted = all({"prompt", "messages"} & set(s.layout.roles) for s in sources)
         self.style: formats.Style = style if style != "auto" else ("messages" if prompted else "source")
         if self.style in formats.PROMPTED and not prompted:
@@ -195,6 +202,11 @@ class Shape:
         ]
         self.schema = unify([t.schema for t in empty])
 
+    @property
+    def rewritten(self) -> int:
+        """Rows whose turns were changed to hold the chosen trace."""
+        return sum(self.changes)
+
     def needed(self, source: Source) -> list[str] | None:
         """The source's columns that its output rows are made of; None is all."""
         return None if self.style == "source" else [*dict.fromkeys([*source.layout.columns, *self.columns])]
@@ -203,7 +215,7 @@ class Shape:
         """Output rows of some kept traces; ``at`` is their row within the batch."""
         source = self.sources[number]
         rows, inverse = np.unique(kept["at"].to_numpy(), return_inverse=True)
-        mine = batch.take(pa.array(rows))
+        mine = _rows(batch, rows)
         if self.style == "source":
             return self._own(source, kept, inverse, mine)
         one = layout.traces(pl.DataFrame(pl.from_arrow(mine.select(source.layout.columns))), source.layout)
@@ -227,8 +239,17 @@ class Shape:
         wanted = pl.DataFrame({"row": at.astype(np.uint32), "item": kept["item"]})
         trace = wanted.join(one, on=["row", "item"], how="left", maintain_order="left")["trace"]
         column, changed = formats.with_trace(table.column(turns), trace)
-        self.rewritten += changed
+        self.changes.append(changed)
         return table.set_column(table.schema.get_field_index(turns), table.schema.field(turns), column)
+
+
+def _rows(batch: pa.RecordBatch, at: np.ndarray[Any, Any]) -> pa.RecordBatch:
+    """These rows of a batch; the batch itself, without a copy of its text, where that is all of them."""
+    return batch if _every(at, batch.num_rows) else batch.take(pa.array(at))
+
+
+def _every(at: np.ndarray[Any, Any], rows: int) -> bool:
+    return len(at) == rows and bool((at == np.arange(rows)).all())
 
 
 def _nothing(source: Source) -> pa.RecordBatch:
@@ -243,7 +264,7 @@ def _elements(source: Source, kept: pl.DataFrame, at: np.ndarray[Any, Any], batc
         column = batch.column(f.name)
         if f.name in source.layout.parallel:
             column = _element(column, at, item)
-        else:
+        elif not _every(at, batch.num_rows):
             column = column.take(pa.array(at))
         columns.append(column)
         fields.append(pa.field(f.name, column.type))
@@ -261,36 +282,52 @@ def _element(lists: pa.Array, at: np.ndarray[Any, Any], item: np.ndarray[Any, An
 
 
 def _shards(
-    tmp: Path, shape: Shape, num_shards: int | None, progress: Progress | None, copier: Copier
+    tmp: Path, shape: Shape, ends: Sequence[int], progress: Progress | None, copier: Copier
 ) -> tuple[dict[str, dict[str, Any]], list[pa.Table]]:
     """The Parquet files with their facts, and the longest rows, in falling order."""
     (tmp / "data").mkdir()
-    total = shape.kept.height
-    top = shape.kept.with_row_index("place").sort(["tokens", "place"], descending=[True, False]).head(LONGEST)["place"].to_list()
-    longest: dict[int, pa.Table] = {}
-    count = None if num_shards is None else max(1, min(num_shards, total))
-    shards = Shards(tmp / "data", shape.schema, None if count is None else [total * (i + 1) // count for i in range(count)])
-    try:
-        for number, source in enumerate(shape.sources):
-            kept = shape.kept.filter(pl.col("source") == number)
-            for table in copier(shape, number, source, kept):
-                longest |= {p: table.take([p - shards.rows]) for p in top if shards.rows <= p < shards.rows + table.num_rows}
-                shards.add(table)
-                if progress is not None:
-                    progress(table.num_rows)
-        done = shards.close()
-    finally:
-        shards.abort()
-    if sum(done) != total:
-        raise CurateError(
-            f"{sum(done)} of {total} kept rows were found again: the input changed while it was read. Run the command again."
-        )
-    files = {}
-    for i, rows in enumerate(done):
-        name = f"data/train-{i:05d}-of-{len(done):05d}.parquet"
-        (tmp / "data" / f"{i:05d}.part").rename(tmp / name)
-        files[name] = _facts(tmp / name) | {"rows": rows}
-    return files, [typed(longest[p], shape.schema) for p in top]
+    places = shape.kept.with_row_index("place").sort(["tokens", "place"], descending=[True, False])
+    top = places.head(LONGEST)["place"].to_list()
+    stop = threading.Event()
+
+    def one(number: int) -> tuple[str, dict[str, Any], dict[int, pa.Table]]:
+        begin, end = ends[number - 1] if number else 0, ends[number]
+        name = f"data/train-{number:05d}-of-{len(ends):05d}.parquet"
+        longest: dict[int, pa.Table] = {}
+        with Shard(tmp / name, shape.schema) as shard:
+            for i, source in enumerate(shape.sources):
+                for table in copier(shape, i, source, shape.kept[begin:end].filter(pl.col("source") == i)):
+                    if stop.is_set():
+                        raise _Stopped
+                    at = begin + shard.rows
+                    longest |= {p: table.take([p - at]) for p in top if at <= p < at + table.num_rows}
+                    shard.add(table)
+                    if progress is not None:
+                        progress(table.num_rows)
+        if shard.rows != end - begin:
+            raise CurateError(
+                f"{shard.rows} of {end - begin} kept rows were found again: the input changed while it was read. Run the command again."
+            )
+        return name, _facts(tmp / name) | {"rows": shard.rows}, longest
+
+    with ThreadPoolExecutor(WRITERS) as pool:
+        under_way = [pool.submit(one, i) for i in range(len(ends))]
+        try:
+            wait(under_way, return_when=FIRST_EXCEPTION)
+        finally:
+            stop.set()
+            pool.shutdown(cancel_futures=True)
+    faults = [f.exception() for f in under_way if not f.cancelled()]
+    for fault in faults:
+        if fault is not None and not isinstance(fault, _Stopped):
+            raise fault
+    done = [f.result() for f in under_way]
+    longest = {place: row for _, _, rows in done for place, row in rows.items()}
+    return {name: facts for name, facts, _ in done}, [typed(longest[p], shape.schema) for p in top]
+
+
+class _Stopped(Exception):
+    """Another shard failed, or the user stopped the run."""
 
 
 def _ledger(path: Path, marked: pl.DataFrame, meta: Meta) -> dict[str, Any]:

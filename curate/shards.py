@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 import pyarrow as pa
@@ -14,9 +15,9 @@ import pyarrow.parquet as pq
 
 from curate.rows import conform
 
-SHARD_BYTES: Final = 500 << 20
-"""Arrow bytes of a shard, as ``datasets`` cuts them."""
-GROUP_BYTES: Final = 32 << 20
+SHARD_TOKENS: Final = 32 << 20
+"""Tokens of a shard, about 128 MB of text: a file that two may write and that loaders read side by side, far from a file a trace."""
+GROUP_BYTES: Final = 16 << 20
 """Arrow bytes of a row group: small enough to read in little memory, large enough to compress well."""
 WRITER: Final[dict[str, Any]] = {
     "compression": "zstd",
@@ -26,53 +27,58 @@ WRITER: Final[dict[str, Any]] = {
 }
 
 
-class Shards:
-    """Parquet files one after the other, cut by bytes or at given numbers of rows; row groups by bytes."""
+WRITERS: Final = 2
+"""Shards written at a time, each by a thread that reads and one that compresses."""
 
-    def __init__(self, folder: Path, schema: pa.Schema, ends: list[int] | None) -> None:
-        self.folder, self.schema, self.ends = folder, schema, ends
-        self.writer: pq.ParquetWriter | None = None
+
+def ends(tokens: Sequence[int] | np.ndarray[Any, Any], count: int | None) -> list[int]:
+    """Where shards end, as numbers of rows: ``count`` shards, or one for each ``SHARD_TOKENS``; of as many rows each, and at least one.
+
+    Where there are several, none is left for one writer alone.
+
+    >>> ends([5] * 10, 3), ends([SHARD_TOKENS] * 6, None), ends([SHARD_TOKENS // 2] * 6, None), ends([], 4)
+    ([3, 6, 10], [1, 2, 3, 4, 5, 6], [1, 3, 4, 6], [0])
+    """
+    rows = len(tokens)
+    wanted = -(-int(np.sum(tokens, dtype=np.int64)) // SHARD_TOKENS)
+    if wanted > 1:
+        wanted = -(-wanted // WRITERS) * WRITERS
+    n = max(1, min(wanted if count is None else count, rows))
+    return [rows * (i + 1) // n for i in range(n)]
+
+
+class Shard:
+    """One Parquet file, with row groups by bytes."""
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self.path, self.schema = path, schema
+        self.writer = pq.ParquetWriter(path, schema, **WRITER)
         self.held: list[pa.Table] = []
-        self.held_bytes = self.shard_bytes = self.rows = self.shard_rows = 0
-        self.done: list[int] = []
+        self.held_bytes = self.rows = 0
         self.pool = ThreadPoolExecutor(1)
         self.writing: Future[None] | None = None  # compressing takes as long as reading: both at once
 
     def add(self, table: pa.Table) -> None:
-        """Append rows. Where files and row groups end depends on the rows alone, not on how they come in batches."""
+        """Append rows. Where row groups end depends on the rows alone, not on how they come in batches."""
         table = typed(table, self.schema)
-        ends = np.cumsum(row_bytes(table))
+        until = np.cumsum(row_bytes(table))
         at, before = 0, 0
         while at < table.num_rows:
-            room = min(GROUP_BYTES - self.held_bytes, SHARD_BYTES - self.shard_bytes if self.ends is None else GROUP_BYTES)
-            n = int(np.searchsorted(ends[at:], before + room)) + 1  # the row that fills a group belongs to it
-            if self.ends is not None:
-                n = min(n, self.ends[len(self.done)] - self.rows)
+            n = (
+                int(np.searchsorted(until[at:], before + GROUP_BYTES - self.held_bytes)) + 1
+            )  # the row that fills a group belongs to it
             piece = table.slice(at, n)
             at += piece.num_rows
-            self._hold(piece, int(ends[at - 1]) - before)
-            before = int(ends[at - 1])
-
-    def _hold(self, piece: pa.Table, size: int) -> None:
-        self.held.append(piece)
-        self.held_bytes += size
-        self.shard_bytes += size
-        self.rows += piece.num_rows
-        self.shard_rows += piece.num_rows
-        place = len(self.done)
-        full = (
-            self.shard_bytes >= SHARD_BYTES if self.ends is None else self.rows == self.ends[place] and place + 1 < len(self.ends)
-        )
-        if full:
-            self._next()
-        elif self.held_bytes >= GROUP_BYTES:
-            self._flush()
+            self.held.append(piece)
+            self.held_bytes += int(until[at - 1]) - before
+            self.rows += piece.num_rows
+            before = int(until[at - 1])
+            if self.held_bytes >= GROUP_BYTES:
+                self._flush()
 
     def _flush(self) -> None:
-        if self.writer is None:
-            self.writer = pq.ParquetWriter(self.folder / f"{len(self.done):05d}.part", self.schema, **WRITER)
+        self._written()
         if self.held:
-            self._written()
             self.writing = self.pool.submit(_write_group, self.writer, self.held)
             self.held, self.held_bytes = [], 0
 
@@ -82,28 +88,30 @@ class Shards:
             writing, self.writing = self.writing, None
             writing.result()
 
-    def _next(self) -> None:
+    def close(self) -> None:
+        """Write what is held, and the footer."""
         self._flush()
         self._written()
-        assert self.writer is not None
         self.writer.close()
-        self.done.append(self.shard_rows)
-        self.writer, self.shard_bytes, self.shard_rows = None, 0, 0
 
-    def close(self) -> list[int]:
-        if self.shard_rows or not self.done:
-            self._next()
-        return self.done
+    def __enter__(self) -> Self:
+        return self
 
-    def abort(self) -> None:
-        self.pool.shutdown(wait=True)
-        if self.writer is not None:
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        """Finish the file, or after a fault let go of it, whatever state it is in."""
+        try:
+            if kind is None:
+                self.close()
+        finally:
+            self.pool.shutdown(wait=True)
             with contextlib.suppress(Exception):
                 self.writer.close()
 
 
 def _write_group(writer: pq.ParquetWriter, held: list[pa.Table]) -> None:
+    # in one piece: where the chunker cuts depends on how a column comes in pieces
     table = pa.concat_tables(held).combine_chunks()
+    held.clear()
     writer.write_table(table, row_group_size=table.num_rows)
 
 

@@ -30,8 +30,9 @@ BUNDLE_BYTES: Final = 2 << 20
 """Stored bytes after which a bundle ends: text unpacks to about four times that, one batch."""
 
 BUNDLE_TASKS: Final = 512
-WORKERS: Final = max(1, min(4, os.cpu_count() or 1))
-AHEAD: Final = 2
+WORKERS: Final = max(1, min(4, (os.cpu_count() or 1) + 1))
+"""One more than processors: a worker waits for its turn and for the disk now and then."""
+AHEAD: Final = 1
 _END: Final = object()
 
 _In = TypeVar("_In")

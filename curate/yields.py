@@ -178,17 +178,18 @@ def yield_table(
     meta: Meta,
     *,
     bounds: Sequence[int] | None = None,
+    also: int | None = None,
     rules: Rules | None = None,
     sampled: bool = False,
 ) -> Yield:
-    """Count what every bound keeps; the last row has no bound. ``bounds`` None takes the standard lengths that matter.
+    """Count what every bound keeps; the last row has no bound. ``bounds`` None takes the standard lengths that matter, and ``also``.
 
     A source that is mixed about thinking does not require it here. Of ``rules`` only what concerns passing is used: the
     bounds are ``bounds``, and every policy is shown. ``sampled`` says that the rows are a random sample: intervals then.
     """
     if bounds is not None and any(bound < 1 for bound in bounds):
         raise UsageError(f"A bound is a number of tokens from 1 up, not {min(bounds)}. Mend --bounds.")
-    return _yield(ledger, meta, bounds, _Terms.of(ledger, meta, rules), sampled=sampled)
+    return _yield(ledger, meta, bounds, _Terms.of(ledger, meta, rules), sampled=sampled, also=also)
 
 
 def by(
@@ -236,11 +237,14 @@ def labels_of(ledger: pl.DataFrame, meta: Meta) -> dict[float, str]:
     return {value: label for label, value in order_labels(meta.labels).items()} if meta.labels else {}
 
 
-def _yield(ledger: pl.DataFrame, meta: Meta, bounds: Sequence[int] | None, terms: _Terms, *, sampled: bool) -> Yield:
+def _yield(
+    ledger: pl.DataFrame, meta: Meta, bounds: Sequence[int] | None, terms: _Terms, *, sampled: bool, also: int | None = None
+) -> Yield:
     ledger = ordered(ledger)
     layout = lay_out(ledger, terms.passing, terms.required)
     problems, labels = layout.problems, labels_of(ledger, meta)
-    listed = [*sorted(set(bounds if bounds is not None else standard_bounds(problems))), None]
+    own = {also} if also else set()
+    listed = [*sorted({*(bounds if bounds is not None else standard_bounds(problems)), *own}), None]
     skews: Sequence[Skew | None] = skew_table(problems, listed, labels) or [None] * len(listed)
     curves = _Curves.of(ledger, layout)
     passing = np.sort(layout.tokens)

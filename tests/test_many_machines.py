@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -140,7 +141,7 @@ def test_bytes_do_not_depend_on_batches_and_stretches(
     source: Path, one: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shards, "GROUP_BYTES", 50_000)
-    monkeypatch.setattr(shards, "SHARD_BYTES", 200_000)
+    monkeypatch.setattr(shards, "SHARD_TOKENS", 50_000)
     outputs = []
     for stored, bundle in ((1, 1), (1 << 40, 1 << 40), (100_000, 1)):
         monkeypatch.setattr(stretches, "STRETCH_BYTES", stored)
@@ -150,6 +151,27 @@ def test_bytes_do_not_depend_on_batches_and_stretches(
         outputs.append(content(out))
     assert outputs[0] == outputs[1] == outputs[2] != one
     assert sum(name.startswith("data/") for name in outputs[0]) > 2
+
+
+def test_a_shard_that_cannot_be_written_stops_the_others_and_leaves_nothing(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shards, "SHARD_TOKENS", 5_000)
+    added: list[str] = []
+    add = shards.Shard.add
+
+    def failing(self: shards.Shard, table: Any) -> None:
+        added.append(self.path.name)
+        if "-00003-of-" in self.path.name:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        add(self, table)
+
+    monkeypatch.setattr(shards.Shard, "add", failing)
+    with pytest.raises(CurateError, match=r"The disk of .* is full; nothing was written"):
+        api.select(request(source), RULES, tmp_path / "out")
+    count = int(added[0].removesuffix(".parquet").rpartition("-")[2])
+    assert 4 < len(set(added)) + 1 < count  # the shards after it were not begun
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
