@@ -401,10 +401,15 @@ def _candidates(part: Part, rows: pl.DataFrame, numbers: Numbers, keep: Keep | N
     wanted = np.unique(part.ledger["row"].filter(keep.wanted(part.ledger)).to_numpy()).astype(np.uint64)
     if len(wanted) == 0:
         return None
-    mine = rows[np.searchsorted(numbers, wanted).tolist()].to_arrow(compat_level=pl.CompatLevel.oldest()).combine_chunks()
-    whole = conform(mine.to_batches()[0], schema)
+    mine = _taken(rows, np.searchsorted(numbers, wanted), schema)
     # not `append_column`, which looks at every byte of the text again
-    return pa.RecordBatch.from_arrays([*whole.columns, pa.array(wanted)], names=[*schema.names, ROW])
+    return pa.RecordBatch.from_arrays([*mine.columns, pa.array(wanted)], names=[*schema.names, ROW])
+
+
+def _taken(rows: pl.DataFrame, at: Numbers, schema: pa.Schema) -> pa.RecordBatch:
+    """Some rows of a frame as the source has them."""
+    table = rows[at.tolist()].to_arrow(compat_level=pl.CompatLevel.oldest()).combine_chunks()
+    return conform(table.to_batches()[0], schema)
 
 
 def _kept_columns(source: Source, keep: Keep) -> list[str]:
@@ -575,6 +580,8 @@ def copy(
         CurateError: the source changed since it was opened.
     """
     numbers = kept["row"].to_numpy().astype(np.uint64)
+    names = source.table.schema.names if columns is None else columns
+    schema = pa.schema([source.table.schema.field(c) for c in names])
 
     def part(held: Numbers, data: pa.RecordBatch) -> Iterator[pa.Table]:
         lo, hi = np.searchsorted(numbers, [held[0], held[-1] + np.uint64(1)])
@@ -593,9 +600,11 @@ def copy(
                 for data in found:
                     yield from part(data.column(ROW).to_numpy(), data.drop_columns([ROW]))
             return
-        for batch in stretches.batches(item, columns):
-            if batch.data.num_rows:
-                yield from part(np.arange(batch.row, batch.row + batch.data.num_rows, dtype=np.uint64), batch.data)
+        for row, frame in stretches.frames(item, names):
+            lo, hi = np.searchsorted(numbers, [row, row + frame.height])
+            if lo < hi:
+                held = np.unique(numbers[lo:hi])
+                yield from part(held, _taken(frame, held - np.uint64(row), schema))
 
     items: list[Path | tuple[Task, ...]] = []
     for stretch in cut(source.table) if plan is None else plan:

@@ -19,9 +19,8 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import polars as pl
-import pyarrow as pa
 
-from curate.sources import BATCH_BYTES, Batch, Table, Task
+from curate.sources import BATCH_BYTES, Table, Task
 
 STRETCH_BYTES: Final = 128 << 20
 """Stored bytes after which a stretch ends: a few seconds of work; a quarter of it is enough where a file ends."""
@@ -131,22 +130,6 @@ def frames(tasks: Sequence[Task], columns: Sequence[str]) -> Iterator[tuple[int,
                 held, size = [], 0
     if held:
         yield first, pl.concat(held, how="vertical_relaxed", rechunk=True)
-
-
-def batches(tasks: Sequence[Task], columns: Sequence[str] | None) -> Iterator[Batch]:
-    """The rows of a bundle as Arrow batches of a few megabytes."""
-    held: list[pa.RecordBatch] = []
-    first = size = 0
-    for task in tasks:
-        for batch in task.read(columns):
-            first = first if held else batch.row
-            held.append(batch.data)
-            size += batch.data.nbytes
-            if size >= BATCH_BYTES // 2:
-                yield Batch(first, pa.concat_batches(held) if len(held) > 1 else held[0])
-                held, size = [], 0
-    if held:
-        yield Batch(first, pa.concat_batches(held) if len(held) > 1 else held[0])
 
 
 def streamed(work: Callable[[_In], Iterator[_Out]], tasks: Sequence[_In], *, workers: int | None = None) -> Iterator[_Out]:
