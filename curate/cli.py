@@ -6,6 +6,7 @@ of the options. Heavy imports stay inside the commands: `curate --help` loads cl
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -32,11 +33,12 @@ from curate.options import (
 )
 from curate.plain import safe
 
-ALLOCATORS: Final = {
-    # polars' and Arrow's, read when these are loaded. Batches of megabytes come and go: given back at once, as is their way, the kernel
-    # clears the same memory again and again, a fifth of all processor time. Huge pages have it clear 2 MB where a part is used.
-    "_RJEM_MALLOC_CONF": "background_thread:true,dirty_decay_ms:500,muzzy_decay_ms:0",
+ENVIRONMENT: Final = {
+    # The allocators of polars and Arrow, read when these are loaded. Batches of megabytes come and go: given back at once, as is their
+    # way, the kernel clears the same memory again and again, a tenth of all processor time. Huge pages clear 2 MB where a part is used.
+    "_RJEM_MALLOC_CONF": "narenas:2,background_thread:true,dirty_decay_ms:1000,muzzy_decay_ms:0",
     "MIMALLOC_ALLOW_THP": "0",
+    "OPENBLAS_NUM_THREADS": "1",  # numpy's threads for matrices, of which there are none here, spin
 }
 
 
@@ -47,8 +49,9 @@ class Commands(click.Group):
         return list(self.commands)
 
     def invoke(self, ctx: click.Context) -> Any:
-        for name, value in ALLOCATORS.items():
+        for name, value in ENVIRONMENT.items():
             os.environ.setdefault(name, value)
+        gc.set_threshold(50_000, 20, 20)  # loading libraries makes many objects and no garbage
         try:
             return super().invoke(ctx)
         except CurateError as e:

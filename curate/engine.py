@@ -24,7 +24,7 @@ from curate import layout, stretches, thinking, values
 from curate.errors import CurateError
 from curate.layout import Columns, Layout
 from curate.ledger import SCHEMA, Meta
-from curate.rows import conform
+from curate.rows import as_arrow, as_numpy, conform
 from curate.settling import CROOKED, Raw, Tally, settle
 from curate.sources import BATCH_BYTES, Table, Task
 from curate.stretches import Stretch, cut
@@ -403,7 +403,7 @@ def _candidates(part: Part, rows: pl.DataFrame, numbers: Numbers, keep: Keep | N
         return None
     mine = _taken(rows, np.searchsorted(numbers, wanted), schema)
     # not `append_column`, which looks at every byte of the text again
-    return pa.RecordBatch.from_arrays([*mine.columns, pa.array(wanted)], names=[*schema.names, ROW])
+    return pa.RecordBatch.from_arrays([*mine.columns, as_arrow(wanted)], names=[*schema.names, ROW])
 
 
 def _taken(rows: pl.DataFrame, at: Numbers, schema: pa.Schema) -> pa.RecordBatch:
@@ -598,7 +598,7 @@ def copy(
                 pa.ipc.open_stream(file) as found,
             ):  # mapped, a stretch would lie in memory as a whole
                 for data in found:
-                    yield from part(data.column(ROW).to_numpy(), data.drop_columns([ROW]))
+                    yield from part(as_numpy(data.column(ROW)), data.drop_columns([ROW]))
             return
         for row, frame in stretches.frames(item, names):
             lo, hi = np.searchsorted(numbers, [row, row + frame.height])

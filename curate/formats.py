@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from curate.errors import CurateError
+from curate.rows import as_numpy
 
 Style = Literal["auto", "source", "messages", "prompt-completion", "sharegpt", "alpaca"]
 STYLES: Final[tuple[str, ...]] = get_args(Style)
@@ -153,7 +154,7 @@ def with_trace(column: pa.ChunkedArray | pa.Array, trace: pl.Series) -> tuple[pa
     without a trace, stay as they are.
     """
     lists = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    sizes = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
+    sizes = as_numpy(pc.list_value_length(lists))
     values = lists.flatten()
     names = [f.name for f in values.type]
     role, content = ("role" if "role" in names else "from"), ("content" if "content" in names else "value")

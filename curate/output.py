@@ -32,7 +32,7 @@ from curate import formats, layout, survey
 from curate.engine import Progress, Source, copy
 from curate.errors import CurateError
 from curate.ledger import Meta, is_ledger, to_bytes
-from curate.rows import unify
+from curate.rows import as_arrow, as_numpy, unify
 from curate.shards import WRITER, WRITERS, Shard, typed
 from curate.shards import ends as shard_ends
 from curate.stretches import Stretch
@@ -245,7 +245,7 @@ class Shape:
 
 def _rows(batch: pa.RecordBatch, at: np.ndarray[Any, Any]) -> pa.RecordBatch:
     """These rows of a batch; the batch itself, without a copy of its text, where that is all of them."""
-    return batch if _every(at, batch.num_rows) else batch.take(pa.array(at))
+    return batch if _every(at, batch.num_rows) else batch.take(as_arrow(at))
 
 
 def _every(at: np.ndarray[Any, Any], rows: int) -> bool:
@@ -253,7 +253,8 @@ def _every(at: np.ndarray[Any, Any], rows: int) -> bool:
 
 
 def _nothing(source: Source) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([], schema=source.table.schema)
+    schema = source.table.schema
+    return pa.RecordBatch.from_arrays([pa.nulls(0, f.type) for f in schema], schema=schema)
 
 
 def _elements(source: Source, kept: pl.DataFrame, at: np.ndarray[Any, Any], batch: pa.RecordBatch) -> pa.Table:
@@ -265,7 +266,7 @@ def _elements(source: Source, kept: pl.DataFrame, at: np.ndarray[Any, Any], batc
         if f.name in source.layout.parallel:
             column = _element(column, at, item)
         elif not _every(at, batch.num_rows):
-            column = column.take(pa.array(at))
+            column = column.take(as_arrow(at))
         columns.append(column)
         fields.append(pa.field(f.name, column.type))
     return pa.Table.from_arrays(columns, schema=pa.schema(fields))
@@ -273,7 +274,7 @@ def _elements(source: Source, kept: pl.DataFrame, at: np.ndarray[Any, Any], batc
 
 def _element(lists: pa.Array, at: np.ndarray[Any, Any], item: np.ndarray[Any, Any]) -> pa.Array:
     """``lists[at][item]`` row by row, null where the list is shorter."""
-    begin, size = lists.offsets.to_numpy()[:-1], pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
+    begin, size = as_numpy(lists.offsets)[:-1], as_numpy(pc.list_value_length(lists))
     there = item < size[at]
     return lists.values.take(pa.array(np.where(there, begin[at] + item, 0), mask=~there))
 
@@ -300,7 +301,7 @@ def _shards(
                     if stop.is_set():
                         raise _Stopped
                     at = begin + shard.rows
-                    longest |= {p: table.take([p - at]) for p in top if at <= p < at + table.num_rows}
+                    longest |= {p: table.slice(p - at, 1) for p in top if at <= p < at + table.num_rows}
                     shard.add(table)
                     if progress is not None:
                         progress(table.num_rows)

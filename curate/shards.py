@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from curate.rows import conform
+from curate.rows import as_numpy, conform
 
 SHARD_TOKENS: Final = 32 << 20
 """Tokens of a shard, about 128 MB of text: a file that two may write and that loaders read side by side, far from a file a trace."""
-GROUP_BYTES: Final = 16 << 20
+GROUP_BYTES: Final = 8 << 20
 """Arrow bytes of a row group: small enough to read in little memory, large enough to compress well."""
 WRITER: Final[dict[str, Any]] = {
     "compression": "zstd",
@@ -129,13 +129,13 @@ def _value_bytes(values: pa.Array) -> np.ndarray[Any, Any]:
     if pa.types.is_struct(dtype):
         return sum((_value_bytes(child) for child in values.flatten()), np.zeros(len(values), np.int64))
     if pa.types.is_list(dtype) or pa.types.is_large_list(dtype):
-        size: np.ndarray[Any, Any] = pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+        size: np.ndarray[Any, Any] = as_numpy(pc.list_value_length(values)).astype(np.int64)
         ends = np.cumsum(size)
         inner = np.concatenate([[0], np.cumsum(_value_bytes(values.flatten()))])
         width += inner[ends] - inner[ends - size]
     sized = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
     if any(is_it(dtype) for is_it in sized):
-        width += pc.fill_null(pc.binary_length(values), 0).to_numpy(zero_copy_only=False)
+        width += as_numpy(pc.binary_length(values))
     return width
 
 
