@@ -1,14 +1,16 @@
-"""Coverage-guided fuzzing of what reads other people's bytes: JSON lines, think marks, the finding of columns.
+"""Coverage-guided fuzzing of what reads other people's bytes: JSON lines, other files, think marks, the finding of columns.
 
-    python benchmarks/fuzz.py SECONDS [lines|marks|layout] [--corpus FOLDER]
+    python benchmarks/fuzz.py SECONDS [lines|files|marks|layout] [--corpus FOLDER]
 
-Needs `pip install atheris` (libFuzzer for Python). Each target may raise `CurateError` and nothing else, and holds what it returns to a
+Needs the extra [fuzz] (atheris, libFuzzer for Python). Each target may raise `CurateError` and nothing else, and holds what it returns to a
 law; an input that breaks one is written to the corpus folder as `crash-*` and becomes a test. Without a target, the time is shared.
 """
 
 from __future__ import annotations
 
 import contextlib
+import gzip
+import io
 import json
 import subprocess
 import sys
@@ -24,6 +26,7 @@ with atheris.instrument_imports(include=["curate"]):
 
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 MARKS = [*thinking.CLOSING, *(m.replace("/", "").replace("end_", "begin_") for m in thinking.CLOSING)]
 NAMES = [
@@ -74,6 +77,41 @@ def lines(data: bytes) -> None:
             rows.read_json(path)
 
 
+ENDINGS = (".parquet", ".csv", ".json", ".arrow", ".jsonl.gz", ".jsonl.zst")
+
+
+def files(data: bytes) -> None:
+    """A file of any format, by its first byte, is read to as many rows as it promises, or refused in words."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / ("a" + ENDINGS[data[0] % len(ENDINGS)] if data else "a")
+        path.write_bytes(data[1:])
+        try:
+            table = sources.open_table("a", [path], skip_bad_rows=True)
+            assert sum(frame.height for t in table.tasks for _, frame in t.frames(table.schema.names)) == table.rows
+        except CurateError as e:
+            assert str(e)
+
+
+def _stored() -> list[bytes]:
+    """A small file of each format, behind the byte that names it."""
+    table = pa.table({"id": ["a", "b"], "generation": ["<think>x</think>y", None], "passed": [[True], []]})
+    parquet, arrow = io.BytesIO(), io.BytesIO()
+    pq.write_table(table, parquet, compression="none")
+    with pa.ipc.new_stream(arrow, table.schema) as out:
+        out.write_table(table)
+    line = b'{"a": [1, "x"], "b": null}\n'
+    zst = pa.compress(line, codec="zstd", asbytes=True)
+    made = [
+        parquet.getvalue(),
+        b'a,b\n1,"x\ny"\n2,\n',
+        b'[{"a": 1}, {"a": "x"}]',
+        arrow.getvalue(),
+        gzip.compress(line, mtime=0),
+        zst,
+    ]
+    return [bytes([i]) + data for i, data in enumerate(made)]
+
+
 def marks(data: bytes) -> None:
     """Facts of structure agree with the cut; nothing of the text is lost by it but marks and white space."""
     text = "".join(MARKS[b % len(MARKS)] if b >= 0xC0 else chr(b) for b in data)
@@ -106,12 +144,14 @@ def columns(data: bytes) -> None:
     assert got.schema["trace"] == pl.String
 
 
-TARGETS: dict[str, Callable[[bytes], None]] = {"lines": lines, "marks": marks, "layout": columns}
+TARGETS: dict[str, Callable[[bytes], None]] = {"lines": lines, "files": files, "marks": marks, "layout": columns}
+LONGEST = {"files": 4000}  # bytes; a Parquet file has a thousand at least
 SEEDS: dict[str, list[bytes]] = {
     "lines": [
         b"".join(json.dumps(r).encode() + b"\n" for r in ({"a": 1, "b": [{"c": "x"}]}, {"a": "y"}, {"b": "z", "d": 0.5})),
         b'\xef\xbb\xbf{"a": NaN}\n\n[1]\n{"a": 18446744073709551615}\n{"a": 1180591620717411303424}\n{"a": "\\ud83d"}\n',
     ],
+    "files": _stored(),
     "marks": [b"\xc8a\xc1b", b"\xc1", b" \xc8\n\xc1 ", b"\xcda\xc6b\xcd"],
     "layout": [b"\x05\x01\x03\x05\x02\x06generation.b", b"\x03\x00\x04[]. text problem_id = 'x'"],
 }
@@ -133,7 +173,13 @@ def main() -> None:
     for i, seed in enumerate(SEEDS[wanted[0]]):
         (own / f"seed-{i}").write_bytes(seed)
     pa.set_cpu_count(1)
-    flags = [f"-max_total_time={seconds}", f"-artifact_prefix={own}/crash-", "-max_len=400", "-rss_limit_mb=4096", "-timeout=20"]
+    flags = [
+        f"-max_total_time={seconds}",
+        f"-artifact_prefix={own}/crash-",
+        f"-max_len={LONGEST.get(wanted[0], 400)}",
+        "-rss_limit_mb=4096",
+        "-timeout=20",
+    ]
     atheris.Setup([sys.argv[0], *flags, str(own)], TARGETS[wanted[0]])
     atheris.Fuzz()
 
