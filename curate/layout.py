@@ -114,7 +114,7 @@ class Layout:
         return {role: ref.text for role, ref in self.roles.items()}
 
 
-_STEP = re.compile(r"\[(-?\d*)\]|\.([^.\[\]]+)")
+_STEP = re.compile(r"\[((?:-?[0-9]{1,9})?)\]|\.([^.\[\]]+)")
 
 
 def find(schema: pl.Schema, named: Columns, probe: pl.DataFrame, *, where: str = "the source", guess: bool = True) -> Layout:

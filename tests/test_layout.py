@@ -166,6 +166,8 @@ def test_where_keeps_rows_that_are_true() -> None:
         ({"id": ["a"], "m": [{"b": T}]}, {"trace": "m.c"}, "no field c in m"),
         ({"id": ["a"], "m": [T]}, {"trace": "m[0]"}, "not a list"),
         ({"id": ["a"], "m": [[[T]]]}, {"trace": "m[][]"}, "only the outermost list"),
+        ({"id": ["a"], "m": [[T]]}, {"trace": "m[-]"}, "neither a column of the source nor an SQL expression"),
+        ({"id": ["a"], "m": [[T]]}, {"trace": "m[" + "9" * 5000 + "]"}, "m.9+.* (cannot be evaluated|neither a column)"),
         ({"id": ["a"], "generation": [T], "c": [[True]]}, {"passed": "c[]"}, "the trace of .* is not in a list"),
         ({"id": ["a"], "generation": [T], "n": [1]}, {"where": "AVG(n) > 1"}, "looks at several rows"),
         ({"id": ["a"], "generation": [T], "n": [1]}, {"where": "ROW_NUMBER() OVER () = 1"}, "looks at several rows"),
