@@ -140,7 +140,7 @@ def scan_lines(path: Path, *, skip_bad_rows: bool) -> Lines:
         blocks.append(Block(start, offset - start, first_line, rows_before, n - rows_before))
     if packed(path) and blocks:
         blocks = [Block(0, offset, 1, 0, n)]
-    return Lines(_schema(kind), n, tuple(blocks), bad)
+    return Lines(_schema(kind, path), n, tuple(blocks), bad)
 
 
 def parse_line(line: bytes, *, first: bool = False) -> dict[str, Any] | str | None:
@@ -239,6 +239,33 @@ def read_block(path: Path, block: Block) -> Iterator[list[dict[str, Any]]]:
             yield out
 
 
+def check_names(path: Path, fields: Iterable[pa.Field]) -> None:
+    """Refuse names of columns and fields that other libraries abort on, or cut short.
+
+    Raises:
+        CurateError: a name is not UTF-8, or holds the character NUL.
+    """
+    try:
+        bad = next((n for n in _names(fields) if "\0" in n), None)
+    except UnicodeDecodeError:
+        raise CurateError(f"{path} has a column or field whose name is not UTF-8. Write it again with names in UTF-8.") from None
+    if bad is not None:
+        raise CurateError(
+            f"{path} has a column or field whose name holds the character NUL: {bad!r}. Rename it; is the file damaged?"
+        )
+
+
+def _names(fields: Iterable[pa.Field]) -> Iterator[str]:
+    """Names of columns and of all fields within them."""
+    for f in fields:
+        yield f.name
+        inner = f.type
+        while pa.types.is_list(inner) or pa.types.is_large_list(inner) or pa.types.is_fixed_size_list(inner):
+            inner = inner.value_type
+        if pa.types.is_struct(inner):
+            yield from _names(inner)
+
+
 # --- types ------------------------------------------------------------------------------------------------------------
 
 
@@ -320,15 +347,17 @@ def _arrow_type(kind: Kind) -> pa.DataType:
     return simple.get(kind, pa.string())
 
 
-def _schema(kind: Kind) -> pa.Schema:
-    return pa.schema([pa.field(k, _arrow_type(v)) for k, v in (kind if isinstance(kind, dict) else {}).items()])
+def _schema(kind: Kind, path: Path) -> pa.Schema:
+    schema = pa.schema([pa.field(k, _arrow_type(v)) for k, v in (kind if isinstance(kind, dict) else {}).items()])
+    check_names(path, schema)
+    return schema
 
 
 def schema_of(items: Iterable[dict[str, Any]], path: Path) -> pa.Schema:
     kind: Kind = {}
     for item in items:
         kind = _with_row(kind, item, path)
-    return _schema(kind)
+    return _schema(kind, path)
 
 
 def to_arrow(items: Sequence[dict[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
@@ -548,6 +577,7 @@ def read_csv(path: Path) -> pl.DataFrame:
         frame = pl.read_csv(io.BytesIO(data), infer_schema=False)
     except pl.exceptions.PolarsError as e:
         raise CurateError(f"{path} {_csv_fault(data, e)}") from None
+    check_names(path, (pa.field(c, pa.string()) for c in frame.columns))
     return frame.with_columns(_typed(frame[c]) for c in frame.columns)
 
 

@@ -133,8 +133,9 @@ def _plain(path: Path, schema: pa.Schema) -> pa.Schema:
     """A file's schema with types that every later step can hold (see ``rows.plain``).
 
     Raises:
-        CurateError: two columns have one name.
+        CurateError: two columns have one name, or a name that is no text.
     """
+    rows.check_names(path, schema)
     twice = next((n for i, n in enumerate(schema.names) if n in schema.names[:i]), None)
     if twice is not None:
         raise CurateError(f"{path} has two columns called {twice}. Rename one of them.")

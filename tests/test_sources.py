@@ -244,6 +244,37 @@ def test_two_columns_of_one_name(tmp_path: Path) -> None:
         sources.open_table("a", [path])
 
 
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("a.csv", b"a,b\0c\n1,2\n"),
+        ("a.csv", b"aPA\0\0\0\0\xf6\x86\xdd\xf825\n"),
+        ("a.jsonl", b'{"a": 1, "b\\u0000c": 2, "b\\u0000d": 3}\n'),
+        ("a.json", b'[{"a": [{"x\\u0000": "y"}]}]'),
+    ],
+)
+def test_a_name_with_the_character_nul_is_refused(tmp_path: Path, name: str, data: bytes) -> None:
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(CurateError, match="whose name holds the character NUL"):
+        sources.open_table("a", [tmp_path / name])
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrow"])
+def test_a_name_that_is_not_utf8_or_holds_nul_is_refused(tmp_path: Path, ending: str) -> None:
+    def written(name: str) -> Path:
+        path, table = tmp_path / f"a.{ending}", pa.table({"n": pa.array([[{name: "x"}]])})
+        pq.write_table(table, path) if ending == "parquet" else write_arrow(path, table, stream=True)
+        return path
+
+    path = written("generation")
+    path.write_bytes(path.read_bytes().replace(b"generation", b"genera\xf4ion"))
+    if ending == "arrow":  # Parquet keeps Arrow's schema encoded, and its own beside it
+        with pytest.raises(CurateError, match="whose name is not UTF-8"):
+            sources.open_table("a", [path])
+    with pytest.raises(CurateError, match="whose name holds the character NUL"):
+        sources.open_table("a", [written("b\0c")])
+
+
 def test_nothing_in_any_file(tmp_path: Path) -> None:
     for name in ("a.jsonl", "b.csv", "c.json"):
         (tmp_path / name).write_bytes(b"")
