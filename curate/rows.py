@@ -173,7 +173,7 @@ TOO_DEEP: Final = f"is nested more than {MAX_NESTING} deep"
 
 def _deep(value: Any) -> bool:
     """Whether lists and objects are nested deeper than ``MAX_NESTING``; no recursion."""
-    level = [value]
+    level = [value] if isinstance(value, dict | list) else []
     for _ in range(MAX_NESTING):
         level = [v for c in level for v in (c.values() if isinstance(c, dict) else c) if isinstance(v, dict | list)]
         if not level:
@@ -259,11 +259,7 @@ def _names(fields: Iterable[pa.Field]) -> Iterator[str]:
     """Names of columns and of all fields within them."""
     for f in fields:
         yield f.name
-        inner = f.type
-        while pa.types.is_list(inner) or pa.types.is_large_list(inner) or pa.types.is_fixed_size_list(inner):
-            inner = inner.value_type
-        if pa.types.is_struct(inner):
-            yield from _names(inner)
+        yield from _names(f.type.field(i) for i in range(f.type.num_fields))
 
 
 # --- types ------------------------------------------------------------------------------------------------------------

@@ -37,6 +37,10 @@ PACKED: Final = (".gz", ".zst")
 LEDGER_KEY: Final = b"curate"
 
 
+FAULTS: Final = (pa.ArrowException, OSError, UnicodeDecodeError)
+"""What pyarrow raises of a damaged file; the last where its own message quotes bytes of it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Batch:
     """Whole source rows and the number of the first of them."""
@@ -185,7 +189,7 @@ def _parquet(path: Path, skip_bad_rows: bool) -> Table:
         meta = pq.read_metadata(path)
         typed = meta.schema.to_arrow_schema()
         schema = _plain(path, typed)
-    except (pa.ArrowException, OSError) as e:
+    except FAULTS as e:
         if isinstance(e, PermissionError | FileNotFoundError):
             raise
         raise CurateError(f"{path} is not a whole Parquet file ({_why_parquet(path)}). Copy or download it again.") from None
@@ -230,7 +234,7 @@ def _group_reader(
                 for data in _gathered(rows.conform(p, want) for p in _checked(path, pieces, first)):
                     yield Batch(at, data)
                     at += data.num_rows
-        except (pa.ArrowException, OSError) as e:
+        except FAULTS as e:
             raise CurateError(
                 f"{path} cannot be read in row group {group}: {str(e).splitlines()[0].rstrip('.')}. Copy or download it again."
             ) from None
@@ -420,7 +424,7 @@ def _arrow(path: Path, skip_bad_rows: bool) -> Table:
             whole = source.read(6) == b"ARROW1"
             source.seek(0)
             schema, places = _file_places(source) if whole else _stream_places(source)
-    except (pa.ArrowException, OSError) as e:
+    except FAULTS as e:
         if isinstance(e, PermissionError | FileNotFoundError):
             raise
         raise CurateError(f"{path} is not a whole Arrow file. Copy or download it again.") from None
@@ -495,7 +499,7 @@ def _record_reader(
             for data in _gathered(rows.conform(p, want) for p in _checked(path, pieces(columns), first)):
                 yield Batch(at, data)
                 at += data.num_rows
-        except (pa.ArrowException, OSError) as e:
+        except FAULTS as e:
             raise CurateError(f"{path} cannot be read from row {at} on: {str(e).splitlines()[0]}") from None
 
     return read

@@ -267,12 +267,20 @@ def test_a_name_that_is_not_utf8_or_holds_nul_is_refused(tmp_path: Path, ending:
         return path
 
     path = written("generation")
-    path.write_bytes(path.read_bytes().replace(b"generation", b"genera\xf4ion"))
-    if ending == "arrow":  # Parquet keeps Arrow's schema encoded, and its own beside it
-        with pytest.raises(CurateError, match="whose name is not UTF-8"):
-            sources.open_table("a", [path])
+    for name in (b"generation", b"item"):  # the second is Arrow's name for what is in a list
+        if ending == "arrow":  # Parquet keeps Arrow's schema encoded, and its own beside it
+            path.write_bytes(path.read_bytes().replace(name, b"\xf4" + name[1:]))
+            with pytest.raises(CurateError, match="whose name is not UTF-8"):
+                sources.open_table("a", [path])
     with pytest.raises(CurateError, match="whose name holds the character NUL"):
         sources.open_table("a", [written("b\0c")])
+
+
+@pytest.mark.parametrize("data", [b"8", b" 7\n\n", b'"x"', b"true", b"null", b"[]"])
+def test_a_json_document_that_is_no_rows(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "a.json").write_bytes(data)
+    with pytest.raises(CurateError, match="not rows|holds no rows"):
+        sources.open_table("a", [tmp_path / "a.json"])
 
 
 def test_nothing_in_any_file(tmp_path: Path) -> None:
