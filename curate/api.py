@@ -496,7 +496,7 @@ def _keep(work: Path, request: Request, rules: Rules, shape: Shape) -> engine.Ke
     # verdicts come after the reading: until then each finished trace may be the best
     later = replace(rules, passing="finished", policy="all") if request.verdicts else rules
     columns = None if shape.style in ("auto", "source") else shape.columns
-    return engine.Keep(folder=folder, wanted=partial(selection.possible, rules=later), columns=columns)
+    return engine.Keep(folder=folder, wanted=selection.Contest(later).possible, columns=columns)
 
 
 def kept_texts(out: Path, source: str) -> Iterator[str]:

@@ -214,13 +214,13 @@ def _cut(one: pl.DataFrame, by_itself: pl.Series | None) -> dict[str, int]:
 class Keep:
     """Source rows to put aside while the ledger is filled, so that a choice among them needs no second reading of the source.
 
-    ``wanted`` marks the ledger rows of a batch that may be chosen; ``columns`` are the columns of the source rows to keep (None: all);
+    ``wanted`` marks the ledger rows of a batch of a source, given by its number, that may be chosen; ``columns`` are the columns of the source rows to keep (None: all);
     ``folder`` gets one Arrow file a stretch. Costs a third of what reading zstd Parquet again costs, and disk for the rows kept: where
     less than ``ROOM`` is free, nothing is put aside.
     """
 
     folder: Path
-    wanted: Callable[[pl.DataFrame], pl.Series]
+    wanted: Callable[[pl.DataFrame, int], pl.Series]
     columns: Sequence[str] | None = None
 
     def path(self, number: int, stretch: int) -> Path:
@@ -369,7 +369,7 @@ def decided(
                 rows = frame[(numbers - np.uint64(row)).tolist()]
             if rows.height:
                 part = decide(rows.select(columns), numbers, source, how)
-                yield place, rows.height, part, _candidates(part, rows, numbers, keep, schema)
+                yield place, rows.height, part, _candidates(part, rows, numbers, number, keep, schema)
 
     def closed(place: int) -> Decided:
         aside.close()
@@ -395,10 +395,12 @@ def decided(
             at += 1
 
 
-def _candidates(part: Part, rows: pl.DataFrame, numbers: Numbers, keep: Keep | None, schema: pa.Schema) -> pa.RecordBatch | None:
+def _candidates(
+    part: Part, rows: pl.DataFrame, numbers: Numbers, number: int, keep: Keep | None, schema: pa.Schema
+) -> pa.RecordBatch | None:
     if keep is None:
         return None
-    wanted = np.unique(part.ledger["row"].filter(keep.wanted(part.ledger)).to_numpy()).astype(np.uint64)
+    wanted = np.unique(part.ledger["row"].filter(keep.wanted(part.ledger, number)).to_numpy()).astype(np.uint64)
     if len(wanted) == 0:
         return None
     mine = _taken(rows, np.searchsorted(numbers, wanted), schema)

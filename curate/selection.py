@@ -228,6 +228,38 @@ def possible(ledger: pl.DataFrame, rules: Rules) -> pl.Series:
     return rows.select(possible=best.fill_null(False))["possible"]
 
 
+LEADERS: Final = 100_000
+"""Problems of which the best trace so far is remembered: some tens of megabytes at most."""
+
+
+class Contest:
+    """Which traces of parts of a ledger may be kept, given the parts seen before, whatever their order. Many threads may ask at once.
+
+    A superset of what ``mark`` keeps of the whole, as ``possible`` is, that leaves out as well what loses to a trace of an earlier part.
+    """
+
+    def __init__(self, rules: Rules) -> None:
+        self.rules = rules
+        self.best: dict[tuple[str, bool], tuple[int, int, int, int]] = {}
+
+    def possible(self, part: pl.DataFrame, source: int) -> pl.Series:
+        """Boolean, one for each row of a part, which is in the order of the rows of its source, the one of this number."""
+        able = possible(part, self.rules)
+        if self.rules.choose_first or self.rules.policy in ("all", "random"):
+            return able
+        sign = {"first": 0, "shortest": 1, "longest": -1}[self.rules.policy]
+        rivals = part.with_row_index("at").filter(able).select("at", "problem", "thinking", "row", "item", length=body() * sign)
+        losers = []
+        for at, problem, thinking, row, item, length in rivals.iter_rows():
+            mine, name = (length, source, row, item), (problem, thinking)
+            best = self.best.get(name)
+            if best is not None and best < mine:
+                losers.append(at)
+            elif best is not None or len(self.best) < LEADERS:
+                self.best[name] = mine
+        return able.scatter(losers, False) if losers else able
+
+
 def _over(ledger: pl.DataFrame, rules: Rules) -> pl.Expr:
     if rules.max_tokens is None:
         return pl.lit(False)

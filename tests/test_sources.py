@@ -279,7 +279,7 @@ def test_a_name_that_is_not_utf8_or_holds_nul_is_refused(tmp_path: Path, ending:
 @pytest.mark.parametrize("data", [b"8", b" 7\n\n", b'"x"', b"true", b"null", b"[]"])
 def test_a_json_document_that_is_no_rows(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "a.json").write_bytes(data)
-    with pytest.raises(CurateError, match="not rows|holds no rows"):
+    with pytest.raises(CurateError, match=r"not rows|holds no rows"):
         sources.open_table("a", [tmp_path / "a.json"])
 
 

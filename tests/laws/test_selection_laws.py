@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import polars as pl
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from curate.ledger import REASONS, SCHEMA, Meta
-from curate.selection import Rules, Thinking, mark, possible, summary, thinking_required
+from curate.selection import Contest, Rules, Thinking, mark, possible, summary, thinking_required
 from tests.laws.strategies import Row, is_passing, is_usable, ledger, place, rows, rules
 
 Place = tuple[int, int, int]
@@ -155,12 +156,15 @@ def test_a_random_choice_does_not_depend_on_other_problems(made: list[Row], rule
     assert alone == {key: whole[key] for key in alone}
 
 
-@given(rows(), rules(), st.integers(1, 4), st.booleans())
+@given(rows(), rules(), st.integers(1, 4), st.booleans(), st.randoms(use_true_random=False))
 def test_what_is_kept_was_possible_in_its_part_whatever_the_other_parts_hold(
-    made: list[Row], rule: Rules, size: int, folded: bool
+    made: list[Row], rule: Rules, size: int, folded: bool, rng: Random
 ) -> None:
     frame = ledger(made).sort("source", "row", "item")
-    parts = [part.with_columns(able=possible(part, rule)) for part in frame.iter_slices(size)]
+    contest = Contest(rule)
+    slices = [(s, part) for (s,), of in frame.group_by("source", maintain_order=True) for part in of.iter_slices(size)]
+    rng.shuffle(slices)
+    parts = [part.with_columns(able=contest.possible(part, s) & possible(part, rule)) for s, part in slices]
     if folded:  # two problems turn out to be one
         frame = frame.with_columns(problem=pl.col("problem").replace("B", "A"))
     kept = mark(frame, rule, thinking_required(frame, Meta(), rule)).filter(pl.col("reason").is_null())
@@ -179,3 +183,19 @@ def test_a_trace_that_loses_in_its_part_is_not_put_aside() -> None:
     assert possible(part, Rules(max_tokens=10, policy="longest")).to_list() == [True, False, True, True, False]
     assert possible(part, Rules(max_tokens=10, policy="all")).to_list() == [True, True, True, True, False]
     assert possible(part, Rules(max_tokens=10, choose_first=True)).to_list() == [True, True, True, True, False]
+
+
+def test_a_trace_that_loses_to_an_earlier_part_is_not_put_aside() -> None:
+    same = {"source": 0, "item": 0, "prompt_tokens": 0, "passed": True, "finished": True, "thinking": True, "problem": "A"}
+
+    def part(tokens: int, row: int) -> pl.DataFrame:
+        return pl.DataFrame([same | {"row": row, "tokens": tokens}], schema=SCHEMA)
+
+    contest = Contest(Rules(max_tokens=10))
+    # 7 leads, 9 loses to it, 6 leads, another 6 loses by its place, an earlier one does not
+    asked = [
+        contest.possible(part(t, row), source).item() for t, row, source in ((7, 5, 1), (9, 6, 1), (6, 7, 1), (6, 8, 1), (6, 9, 0))
+    ]
+    assert asked == [True, False, True, False, True]
+    longest = Contest(Rules(max_tokens=10, policy="longest"))
+    assert [longest.possible(part(t, row), 0).item() for t, row in ((7, 0), (6, 1), (9, 2), (11, 3))] == [True, False, True, False]
