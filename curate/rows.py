@@ -12,6 +12,7 @@ import csv
 import io
 import json
 import math
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ import polars as pl
 import pyarrow as pa
 
 from curate.errors import CurateError
+from curate.room import LONG, alone
 from curate.thinking import parts_text
 
 BLOCK_BYTES: Final = 8 << 20
@@ -86,11 +88,12 @@ def open_bytes(path: Path) -> BinaryIO:
 
 
 def _lines(path: Path, file: BinaryIO) -> Iterator[bytes]:
+    """The lines of a file; none is held here while the caller has it."""
     try:
-        while line := file.readline(MAX_LINE + 1):
-            if len(line) > MAX_LINE:
+        while (held := [file.readline(MAX_LINE + 1)])[0]:
+            if len(held[0]) > MAX_LINE:
                 raise CurateError(f"{path} has a line of over {MAX_LINE:,} bytes; no trace is that long. Is it JSON lines at all?")
-            yield line
+            yield held.pop()
     except (OSError, pa.ArrowException) as e:
         if packed(path) is None:
             raise
@@ -122,9 +125,11 @@ def scan_lines(path: Path, *, skip_bad_rows: bool) -> Lines:
     offset = start = rows_before = n = 0
     first_line, at = 1, 0
     with open_bytes(path) as file:
-        for at, line in enumerate(_lines(path, file), 1):
+        for line in _lines(path, file):
+            at += 1
             offset += len(line)
             row = parse_line(line, first=at == 1)
+            del line  # a long line and its row are gone before the next is read
             if isinstance(row, str):
                 if not skip_bad_rows:
                     raise CurateError(f"{path} line {at}: {row}. Mend the line, or use --skip-bad-rows to leave such lines out.")
@@ -132,6 +137,7 @@ def scan_lines(path: Path, *, skip_bad_rows: bool) -> Lines:
             elif row is not None:
                 kind = _with_row(kind, row, path)
                 n += 1
+            del row
             if offset - start >= BLOCK_BYTES:
                 blocks.append(Block(start, offset - start, first_line, rows_before, n - rows_before))
                 start, first_line, rows_before = offset, at + 1, n
@@ -167,6 +173,7 @@ def _rounded(record: dict[str, Any]) -> bool:
     return any(isinstance(v, float) and abs(v) >= 2**63 for v in record.values())
 
 
+_HALF: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 TOO_DEEP: Final = f"is nested more than {MAX_NESTING} deep"
 
 
@@ -190,14 +197,18 @@ class _Fault:
 
 def _second_try(line: bytes, why: ValueError) -> Any:
     """What orjson refuses and the standard parser takes (NaN, Infinity, long integers), or what is wrong."""
+    end = len(line)
+    while line[end - 1 : end] in (b"\r", b"\n"):
+        end -= 1
     try:
-        text = line.decode().rstrip("\r\n")
+        text = str(memoryview(line)[:end], "utf-8")
     except UnicodeDecodeError as e:
         lines = line[: e.start].split(b"\n")
         return _Fault(f"the byte 0x{line[e.start]:02X} at byte {len(lines[-1]) + 1} of the line is not UTF-8", len(lines) - 1)
     try:
         value = json.loads(text)
-        json.dumps(value, ensure_ascii=False).encode()
+        if _HALF.search(line):
+            json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
         return _Fault("holds half of a surrogate pair, which is no character")
     except RecursionError:
@@ -214,28 +225,48 @@ def _word(value: Any) -> str:
     return words.get(type(value), "a number")
 
 
-def read_block(path: Path, block: Block) -> Iterator[list[dict[str, Any]]]:
-    """The good rows of a block, a few megabytes at a time; lines found bad at the first reading are passed over again."""
+def read_block(path: Path, block: Block, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The good rows of a block, a few megabytes at a time; lines found bad at the first reading are passed over again.
+
+    A long row comes alone, and in one form only: as its line, then as its row, then as Arrow.
+    """
     with open_bytes(path) as file:
         if block.offset:
             file.seek(block.offset)
-        left, size, seen, out = block.size, 0, 0, []
-        for at, line in enumerate(_lines(path, file), block.line):
+        left, size, seen, at = block.size, 0, 0, block.line
+        out: list[dict[str, Any]] = []
+        for line in _lines(path, file):
             left -= len(line)
-            row = parse_line(line, first=at == 1)
-            if isinstance(row, dict):
-                out.append(row)
+            long = len(line) >= LONG
+            if long and out:
+                yield _moved(out, schema)
+                size = 0
+            with alone(len(line)):
                 size += len(line)
-                seen += 1
-            if size >= BLOCK_BYTES:
-                yield out
-                out, size = [], 0
+                row = parse_line(line, first=at == 1)
+                del line
+                if isinstance(row, dict):
+                    out.append(row)
+                    seen += 1
+                del row
+                done = [_moved(out, schema)] if out and (long or size >= BLOCK_BYTES) else []
+            if done:
+                yield done.pop()
+                size = 0
+            at += 1
             if left <= 0:
                 break
         if seen != block.rows:
             raise CurateError(f"{path} changed while it was read. Run the command again when it is written.")
         if out:
-            yield out
+            yield _moved(out, schema)
+
+
+def _moved(items: list[dict[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
+    """Rows as Arrow; the list is empty afterwards, so that no text is in memory twice."""
+    batch = to_arrow(items, schema)
+    items.clear()
+    return batch
 
 
 # --- types ------------------------------------------------------------------------------------------------------------
@@ -336,6 +367,9 @@ def to_arrow(items: Sequence[dict[str, Any]], schema: pa.Schema) -> pa.RecordBat
 
 
 def _column(values: list[Any], dtype: pa.DataType) -> pa.Array:
+    if len(values) == 1 and isinstance(values[0], str) and len(values[0]) >= LONG and pa.types.is_string(dtype):
+        data = values[0].encode()  # Arrow's builder takes twice the room
+        return pa.StringArray.from_buffers(1, pa.array([0, len(data)], pa.int32()).buffers()[1], pa.py_buffer(data))
     try:
         if any(_lone(v, dtype) for v in values):
             raise TypeError("a single value where lists are")

@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,6 +23,7 @@ import pyarrow.parquet as pq
 
 from curate import cache, rows
 from curate.errors import CurateError
+from curate.room import LONG
 
 BATCH_BYTES: Final = 8 << 20
 """Decoded text of a batch: enough to hide the cost of a call, small enough that a few in flight do not matter."""
@@ -46,6 +48,26 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
+class Rows:
+    """Whole source rows as a frame, the number of the first of them, and how many they are.
+
+    A long row alone has an empty row behind it in its frame, which is not counted: polars keeps a frame of one row as single values
+    and copies their text at every step, a dozen times in all.
+    """
+
+    row: int
+    rows: int
+    frame: pl.DataFrame
+
+
+def _framed(batch: Batch) -> Rows:
+    parts = [batch.data]
+    if batch.data.num_rows == 1 and batch.data.nbytes >= LONG:
+        parts.append(pa.RecordBatch.from_arrays([pa.nulls(1, f.type) for f in batch.data.schema], schema=batch.data.schema))
+    return Rows(batch.row, batch.data.num_rows, pl.DataFrame(pl.from_arrow(pa.Table.from_batches(parts))))
+
+
+@dataclass(frozen=True, slots=True)
 class Task:
     """A stretch of rows of one file that can be read by itself, in any order and by any worker."""
 
@@ -56,14 +78,13 @@ class Task:
     whole: Callable[[Sequence[str]], pl.DataFrame | None] | None = None
     """Reads some columns of all rows at once, where that is small and faster; None where it cannot, and ``read`` has to."""
 
-    def frames(self, columns: Sequence[str]) -> Iterator[tuple[int, pl.DataFrame]]:
-        """The rows as frames, each with the number of its first row."""
+    def frames(self, columns: Sequence[str]) -> Iterator[Rows]:
+        """The rows as frames of a few megabytes."""
         frame = self.whole(columns) if self.whole is not None else None
         if frame is not None:
-            yield self.row, frame
+            yield Rows(self.row, frame.height, frame)
             return
-        for batch in self.read(columns):
-            yield batch.row, pl.DataFrame(pl.from_arrow(batch.data))
+        yield from map(_framed, self.read(columns))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,8 +168,11 @@ def _shifted(task: Task, at: int, schema: pa.Schema, file: pa.Schema) -> Task:
     def read(columns: Sequence[str] | None) -> Iterator[Batch]:
         want = schema if columns is None else pa.schema([schema.field(c) for c in columns])
         have = None if columns is None else [c for c in columns if c in file.names] or file.names[:1]
-        for batch in task.read(have):
-            yield Batch(batch.row + at, rows.conform(batch.data, want))
+
+        def moved(batch: Batch) -> Batch:
+            return Batch(batch.row + at, rows.conform(batch.data, want))
+
+        yield from map(moved, task.read(have))  # a loop would hold each batch while the next one is read
 
     same = {f.name for f in file if schema.field(f.name).type.equals(f.type)}
 
@@ -195,7 +219,8 @@ def _parquet(path: Path, skip_bad_rows: bool) -> Table:
         if n:
             piece = max(1, min(n, most, int(BATCH_BYTES * n / max(1, size))))
             # the size is that of pages: a text that many rows share lies there once, so many rows are never taken at once
-            whole = _group_frame(path, at, n, schema) if size <= WHOLE_BYTES and n <= 2 * PIECE_ROWS else None
+            small = size <= WHOLE_BYTES and n <= 2 * PIECE_ROWS and (n > 1 or size < LONG)
+            whole = _group_frame(path, at, n, schema) if small else None
             tasks.append(Task(str(path), at, n, _group_reader(path, g, at, n, piece, schema), whole))
         at += n
     if at != meta.num_rows:
@@ -226,9 +251,10 @@ def _group_reader(
             with pq.ParquetFile(path, pre_buffer=False, buffer_size=1 << 17) as file:
                 at = first
                 pieces = file.iter_batches(piece, row_groups=[group], columns=columns, use_threads=False)
-                for data in _gathered(rows.conform(p, want) for p in _checked(path, pieces, first)):
-                    yield Batch(at, data)
+                for data in _gathered(map(partial(rows.conform, schema=want), _checked(path, pieces, first))):
                     at += data.num_rows
+                    yield Batch(at - data.num_rows, data)
+                    del data
         except (pa.ArrowException, OSError) as e:
             raise CurateError(
                 f"{path} cannot be read in row group {group}: {str(e).splitlines()[0].rstrip('.')}. Copy or download it again."
@@ -282,8 +308,9 @@ def _checked(path: Path, pieces: Iterator[pa.RecordBatch], row: int) -> Iterator
                 else f"damaged near row {row} ({str(e).splitlines()[0]})"
             )
             raise CurateError(f"{path} {what}. Write the file again, or leave it out.") from None
-        yield piece
         row += piece.num_rows
+        yield piece
+        del piece  # or it is in memory still while the next one is unpacked
 
 
 _NOT_UTF8: Final = re.compile(r"In column (\d+): Invalid: Invalid UTF8 sequence at string index (\d+)")
@@ -300,8 +327,9 @@ def _gathered(pieces: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for piece in pieces:
         held.append(piece)
         size += piece.nbytes
+        del piece
         if size >= BATCH_BYTES // 2:
-            yield pa.concat_batches(held) if len(held) > 1 else held[0]
+            yield pa.concat_batches(held) if len(held) > 1 else held.pop()
             held, size = [], 0
     if held:
         yield pa.concat_batches(held) if len(held) > 1 else held[0]
@@ -353,9 +381,10 @@ def _line_reader(path: Path, block: rows.Block, schema: pa.Schema) -> Callable[[
     def read(columns: Sequence[str] | None) -> Iterator[Batch]:
         want = schema if columns is None else pa.schema([schema.field(c) for c in columns])
         at = block.row
-        for items in rows.read_block(path, block):
-            yield Batch(at, rows.to_arrow(items, want))
-            at += len(items)
+        for data in rows.read_block(path, block, want):
+            at += data.num_rows
+            yield Batch(at - data.num_rows, data)
+            del data
 
     return read
 
@@ -491,9 +520,10 @@ def _record_reader(
         want = _plain(path, schema if columns is None else pa.schema([schema.field(c) for c in columns]))
         at = first
         try:
-            for data in _gathered(rows.conform(p, want) for p in _checked(path, pieces(columns), first)):
-                yield Batch(at, data)
+            for data in _gathered(map(partial(rows.conform, schema=want), _checked(path, pieces(columns), first))):
                 at += data.num_rows
+                yield Batch(at - data.num_rows, data)
+                del data
         except (pa.ArrowException, OSError) as e:
             raise CurateError(f"{path} cannot be read from row {at} on: {str(e).splitlines()[0]}") from None
 

@@ -239,6 +239,7 @@ class ExactCounter:
         tokens[present] = self.encoder.lengths(texts, total=self._total)
         before = np.zeros(frame.height, np.uint32)
         before[present] = self._prefixes(texts, starts)
+        del texts  # a long one is in memory once more for each of its parts
         render = np.zeros(frame.height, np.uint8)
         render[present] = altered * RENDER_ALTERED
         render |= holds_any(frame["trace"], self._control).to_numpy() * np.uint8(RENDER_CONTROL)
@@ -264,9 +265,9 @@ class ExactCounter:
         self, frame: pl.DataFrame, present: np.ndarray[Any, np.dtype[np.bool_]]
     ) -> tuple[list[str], list[int], np.ndarray[Any, np.dtype[np.uint8]]]:
         """The string of each present row, where its trace begins, and 1 where the template altered it."""
-        rows = frame.filter(pl.Series(present))
-        traces: list[str] = rows["trace"].to_list()
+        traces: list[str] = [t for t, there in zip(frame["trace"].to_list(), present, strict=True) if there]
         zero = np.zeros(len(traces), np.uint8)
+        rows = frame.drop("trace").filter(pl.Series(present))
         turns = None if self.kind == "trace" else _turns(rows)
         if turns is None:
             return traces, [0] * len(traces), zero
@@ -274,9 +275,13 @@ class ExactCounter:
             if "context" in rows.columns and rows["context"].null_count() < rows.height:
                 raise no_template(self.name)
             return self._joined(rows["prompt"].to_list(), traces)
-        plain = self._plain(rows)
-        made = [self._sample(t, x, plain=p) for t, x, p in zip(turns, traces, plain, strict=True)]
-        return [m.text for m in made], [m.start for m in made], np.array([m.altered for m in made], np.uint8)
+        plain = self._plain(rows, holds_any(frame["trace"], self._renderer().tested).filter(pl.Series(present)))
+        starts = [0] * len(traces)
+        for i, (before, verbatim) in enumerate(zip(turns, plain, strict=True)):
+            made = self._sample(before, traces[i], plain=verbatim)
+            # in the trace's place: a long one is not kept beside its sample
+            traces[i], starts[i], zero[i] = made.text, made.start, made.altered
+        return traces, starts, zero
 
     def _joined(
         self, prompts: list[str | None], traces: list[str]
@@ -300,10 +305,9 @@ class ExactCounter:
         renderer: chat.Renderer = self._local.renderer
         return renderer
 
-    def _plain(self, rows: pl.DataFrame) -> list[bool]:
-        """False for a row that holds a string which the template tests for: it is rendered whole."""
+    def _plain(self, rows: pl.DataFrame, odd: pl.Series) -> list[bool]:
+        """False for a row whose trace (``odd``) or prompt holds a string which the template tests for: it is rendered whole."""
         tested = self._renderer().tested
-        odd = holds_any(rows["trace"], tested)
         before = pl.Series([None] * rows.height, dtype=pl.String)
         if "context" in rows.columns:
             before = rows.select(

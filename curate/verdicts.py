@@ -17,6 +17,8 @@ import polars as pl
 
 from curate.errors import CurateError
 
+PIECE: Final = 1 << 20
+
 CLASSES: Final = (
     "passed",
     "wrong_answer",
@@ -79,7 +81,12 @@ def digest(problem: pl.Series, trace: pl.Series) -> pl.Series:
     """
 
     def one(p: str | None, t: str | None) -> str | None:
-        return None if t is None else hashlib.blake2b(f"{p or ''}\0{t}".encode(), digest_size=16).hexdigest()
+        if t is None:
+            return None
+        state = hashlib.blake2b(f"{p or ''}\0".encode(), digest_size=16)
+        for at in range(0, len(t), PIECE):  # in pieces: a long text is not copied as a whole
+            state.update(t[at : at + PIECE].encode())
+        return state.hexdigest()
 
     return pl.Series("digest", map(one, problem, trace), dtype=pl.String)
 
