@@ -22,6 +22,7 @@ import numpy as np
 
 from curate import room
 from curate.errors import CurateError
+from curate.room import Long
 
 SMALL: Final = 3_000_000
 BATCH: Final = 8_000_000
@@ -100,7 +101,7 @@ class Encoder:
         """Texts of the added tokens that are control tokens: special ones, and others between ``<|`` and ``|>``."""
         return [t["content"] for t in self._added if t.get("special") or t["content"].startswith(("<|", "<｜"))]
 
-    def lengths(self, texts: Sequence[str], *, total: int | None = None) -> Lengths:
+    def lengths(self, texts: Sequence[str | Long], *, total: int | None = None) -> Lengths:
         """Tokens of each text, no special tokens added, marks and control tokens in the text counted as such.
 
         ``total``: bytes of text to come in all, where known; it decides whether loading the fast engine pays.
@@ -114,11 +115,11 @@ class Encoder:
         limit = BATCH if self._fast is not None else _REFERENCE_BATCH
         for start, stop in _batches(sizes, limit):
             one = texts[start]
-            if stop - start == 1 and len(one) > _LONG and self._cuttable:
-                for a, b in _cuts(one):
-                    out[start] += self._measured([one[a:b]])[0]
+            if stop - start == 1 and self._cuttable and len(one) > _PIECE:
+                long = one if isinstance(one, Long) else Long(one.encode())
+                out[start] = sum(int(self._measured([piece.decode()])[0]) for piece in _pieces(long))
             else:
-                out[start:stop] = self._measured(list(texts[start:stop]))
+                out[start:stop] = self._measured([str(t) for t in texts[start:stop]])
         return out
 
     def _measured(self, part: list[str]) -> Lengths:
@@ -162,11 +163,12 @@ class Encoder:
                 self._slow.no_padding()
             return self._slow
 
-    def _open_fast(self, texts: Sequence[str]) -> None:
+    def _open_fast(self, texts: Sequence[str | Long]) -> None:
         """Load the fast engine and pass it through the gate; on any difference stay with the reference, and say so."""
         with self._lock:
             if self._fast is not None or self._refused:
                 return
+            room.trim()
             try:
                 fast = _load(self._text)
             except BaseException as fault:
@@ -185,10 +187,10 @@ class Encoder:
         room.trim()
         self._fast, self.checked, self._grew = fast, True, 0
 
-    def _difference(self, fast: Any, texts: Sequence[str]) -> str | None:
+    def _difference(self, fast: Any, texts: Sequence[str | Long]) -> str | None:
         """Where the ids of the two engines differ on the probes or on a sample of the user's rows; None if nowhere."""
         step = max(1, len(texts) // _SAMPLE_ROWS)
-        own = [t[:_SAMPLE_CHARS] for t in texts[::step][:_SAMPLE_ROWS]]
+        own = [t.head(_SAMPLE_CHARS) if isinstance(t, Long) else t[:_SAMPLE_CHARS] for t in texts[::step][:_SAMPLE_ROWS]]
         marks = [f"x{t} {t}\n{t}" for t in self.control_tokens()[:64]]
         probes = [*PROBES, *marks, *own]
         try:
@@ -262,8 +264,11 @@ def _added_tokens(text: bytes, path: Path) -> tuple[list[dict[str, Any]], bool]:
     return added, _is_cuttable(parsed, added)
 
 
-_LONG: Final = 1 << 20
-_CUT: Final = re.compile(r"(?<=[A-Za-z\u4e00-\u9fa5])(?= [A-Za-z\u4e00-\u9fa5])|(?<=\n)(?=[A-Za-z])")
+_PIECE: Final = 1 << 20
+_CUT: Final = re.compile(rb"(?:(?<=[A-Za-z])|(?<=[\xe5-\xe8][\x80-\xbf]{2}))(?= (?:[A-Za-z]|[\xe5-\xe8]))|(?<=\n)(?=[A-Za-z])")
+"""Where a word ends for certain, in UTF-8: between a letter (Latin, or Chinese from U+5000 to U+8FFF) and a blank before a letter, and
+between a line end and a letter."""
+
 _PATTERNS: Final = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
@@ -304,13 +309,16 @@ def _is_cuttable(parsed: dict[str, Any], added: Sequence[dict[str, Any]]) -> boo
     )
 
 
-def _cuts(text: str) -> Iterator[tuple[int, int]]:
-    """A long text in pieces of about ``_LONG`` characters, cut where a word ends for certain; more where there is no such place."""
-    start = 0
-    while len(text) - start > _LONG and (found := _CUT.search(text, start + _LONG)) is not None:
-        yield start, found.start()
-        start = found.start()
-    yield start, len(text)
+def _pieces(text: Long) -> Iterator[bytes]:
+    """A long text in pieces of about ``_PIECE`` bytes, cut at ``_CUT``; longer ones where there is no such place."""
+    held = b""  # from the last cut on: a part's end is none
+    for part in text.parts:
+        start = 0
+        while len(part) - start > _PIECE and (found := _CUT.search(part, start + _PIECE)) is not None:
+            yield held + part[start : found.start()]
+            held, start = b"", found.start()
+        held += part[start:]
+    yield held
 
 
 def _batches(sizes: np.ndarray[Any, np.dtype[np.int64]], limit: int) -> Iterator[tuple[int, int]]:

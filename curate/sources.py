@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -61,10 +62,21 @@ class Rows:
 
 
 def _framed(batch: Batch) -> Rows:
-    parts = [batch.data]
-    if batch.data.num_rows == 1 and batch.data.nbytes >= LONG:
-        parts.append(pa.RecordBatch.from_arrays([pa.nulls(1, f.type) for f in batch.data.schema], schema=batch.data.schema))
-    return Rows(batch.row, batch.data.num_rows, pl.DataFrame(pl.from_arrow(pa.Table.from_batches(parts))))
+    data = batch.data
+    if data.num_rows == 1 and data.nbytes >= LONG:
+        data = pa.RecordBatch.from_arrays(list(map(_lengthened, data.columns)), schema=data.schema)
+    return Rows(batch.row, batch.data.num_rows, pl.DataFrame(pl.from_arrow(data)))
+
+
+def _lengthened(column: pa.Array) -> pa.Array:
+    """A column of one row with a null behind it; a text stays where it is."""
+    width = {pa.string(): np.int32, pa.large_string(): np.int64}.get(column.type)
+    if width is None or column.null_count:
+        return pa.concat_arrays([column, pa.nulls(1, column.type)])
+    _, offsets, data = column.buffers()
+    start, end = np.frombuffer(offsets, width, 2, column.offset * np.dtype(width).itemsize)
+    ends = pa.py_buffer(np.array([start, end, end], width))
+    return pa.Array.from_buffers(column.type, 2, [pa.py_buffer(b"\x01"), ends, data])
 
 
 @dataclass(frozen=True, slots=True)

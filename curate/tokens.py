@@ -16,10 +16,11 @@ from typing import Any, Final, Literal, Protocol, runtime_checkable
 import numpy as np
 import polars as pl
 
-from curate import cache, chat
+from curate import cache, chat, room
 from curate.encoder import Encoder, find_tokenizer
 from curate.errors import CurateError, UsageError
 from curate.estimate import DEFAULT, FEATURES, Model, model
+from curate.room import Long
 
 Kind = Literal["sample", "trace"]
 Note = Callable[[str], None]
@@ -239,7 +240,6 @@ class ExactCounter:
         tokens[present] = self.encoder.lengths(texts, total=self._total)
         before = np.zeros(frame.height, np.uint32)
         before[present] = self._prefixes(texts, starts)
-        del texts  # a long one is in memory once more for each of its parts
         render = np.zeros(frame.height, np.uint8)
         render[present] = altered * RENDER_ALTERED
         render |= holds_any(frame["trace"], self._control).to_numpy() * np.uint8(RENDER_CONTROL)
@@ -249,23 +249,24 @@ class ExactCounter:
         return out.with_columns(parts)
 
     def _part(self, texts: pl.Series, name: str) -> pl.Series:
-        counts = self.encoder.lengths(texts.fill_null("").to_list(), total=self._total)
+        counts = self.encoder.lengths([t or "" for t in room.texts(texts)], total=self._total)
         return pl.select(pl.when(texts.is_not_null()).then(pl.Series(counts)).alias(name)).to_series()
 
-    def _prefixes(self, texts: list[str], starts: list[int]) -> np.ndarray[Any, np.dtype[np.uint32]]:
+    def _prefixes(self, texts: list[str | Long], starts: list[int]) -> np.ndarray[Any, np.dtype[np.uint32]]:
         """Tokens before the trace; traces of one problem share the text, so each is counted once."""
         if not any(starts):
             return np.zeros(len(texts), np.uint32)
         where: dict[str, int] = {}
-        index = [where.setdefault(t[:s], len(where)) for t, s in zip(texts, starts, strict=True)]
+        heads = (t.head(s) if isinstance(t, Long) else t[:s] for t, s in zip(texts, starts, strict=True))
+        index = [where.setdefault(head, len(where)) for head in heads]
         counts = self.encoder.lengths(list(where), total=self._total)
         return counts[np.array(index, np.int64)] if index else counts
 
     def _texts(
         self, frame: pl.DataFrame, present: np.ndarray[Any, np.dtype[np.bool_]]
-    ) -> tuple[list[str], list[int], np.ndarray[Any, np.dtype[np.uint8]]]:
+    ) -> tuple[list[str | Long], list[int], np.ndarray[Any, np.dtype[np.uint8]]]:
         """The string of each present row, where its trace begins, and 1 where the template altered it."""
-        traces: list[str] = [t for t, there in zip(frame["trace"].to_list(), present, strict=True) if there]
+        traces = [t for t, there in zip(room.texts(frame["trace"]), present, strict=True) if there and t is not None]
         zero = np.zeros(len(traces), np.uint8)
         rows = frame.drop("trace").filter(pl.Series(present))
         turns = None if self.kind == "trace" else _turns(rows)
@@ -279,23 +280,22 @@ class ExactCounter:
         starts = [0] * len(traces)
         for i, (before, verbatim) in enumerate(zip(turns, plain, strict=True)):
             made = self._sample(before, traces[i], plain=verbatim)
-            # in the trace's place: a long one is not kept beside its sample
             traces[i], starts[i], zero[i] = made.text, made.start, made.altered
         return traces, starts, zero
 
     def _joined(
-        self, prompts: list[str | None], traces: list[str]
-    ) -> tuple[list[str], list[int], np.ndarray[Any, np.dtype[np.uint8]]]:
-        texts = [t if p is None else f"{p}\n{t}" for p, t in zip(prompts, traces, strict=True)]
+        self, prompts: list[str | None], traces: list[str | Long]
+    ) -> tuple[list[str | Long], list[int], np.ndarray[Any, np.dtype[np.uint8]]]:
+        texts = [t if p is None else _behind(f"{p}\n", t) for p, t in zip(prompts, traces, strict=True)]
         return texts, [0 if p is None else len(p) + 1 for p in prompts], np.zeros(len(texts), np.uint8)
 
-    def _sample(self, turns: list[chat.Turn] | None, trace: str, *, plain: bool) -> chat.Rendered:
+    def _sample(self, turns: list[chat.Turn] | None, trace: str | Long, *, plain: bool) -> chat.Rendered:
         if turns is None:
             return chat.Rendered(text=trace, start=0, altered=False)
         if len(turns) == 1 and turns[0][0] == "user":
             prompt = turns[0][1]
             if chat.rendered_already(prompt, control=self._template_control, opening=self._opening):
-                return chat.Rendered(text=prompt + trace, start=len(prompt), altered=False)
+                return chat.Rendered(text=_behind(prompt, trace), start=len(prompt), altered=False)
         return self._renderer().sample(turns, trace, plain=plain)
 
     def _renderer(self) -> chat.Renderer:
@@ -316,6 +316,10 @@ class ExactCounter:
         elif "prompt" in rows.columns:
             before = rows["prompt"]
         return (~(odd | holds_any(before, [*tested, chat.OPEN, chat.CLOSE]))).to_list()
+
+
+def _behind(before: str, text: str | Long) -> str | Long:
+    return Long(before.encode(), *text.parts) if isinstance(text, Long) else before + text
 
 
 _RULES: Final = 1

@@ -16,8 +16,7 @@ from typing import Any, Final
 import polars as pl
 
 from curate.errors import CurateError
-
-PIECE: Final = 1 << 20
+from curate.room import Long, texts
 
 CLASSES: Final = (
     "passed",
@@ -80,15 +79,15 @@ def digest(problem: pl.Series, trace: pl.Series) -> pl.Series:
     '6229ee20792c9092dbc09ad356e4a0ea'
     """
 
-    def one(p: str | None, t: str | None) -> str | None:
+    def one(p: str | None, t: str | Long | None) -> str | None:
         if t is None:
             return None
         state = hashlib.blake2b(f"{p or ''}\0".encode(), digest_size=16)
-        for at in range(0, len(t), PIECE):  # in pieces: a long text is not copied as a whole
-            state.update(t[at : at + PIECE].encode())
+        for part in t.parts if isinstance(t, Long) else (t.encode(),):
+            state.update(part)
         return state.hexdigest()
 
-    return pl.Series("digest", map(one, problem, trace), dtype=pl.String)
+    return pl.Series("digest", map(one, problem, texts(trace)), dtype=pl.String)
 
 
 def frame(verdicts: Iterable[Verdict]) -> pl.DataFrame:
