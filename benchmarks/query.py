@@ -85,7 +85,28 @@ def make_traces(rows: int, path: Path) -> None:
 
     rng = np.random.default_rng(0)
     problems = max(rows // 4, 1)
-    words = "so we add both sides and compare the parity of each term then divide by two hence x is even".split()
+    words = [
+        "so",
+        "we",
+        "add",
+        "both",
+        "sides",
+        "and",
+        "compare",
+        "the",
+        "parity",
+        "of",
+        "each",
+        "term",
+        "then",
+        "divide",
+        "by",
+        "two",
+        "hence",
+        "x",
+        "is",
+        "even",
+    ]
     base = [" ".join(rng.choice(words, 60)) for _ in range(5000)]
     which, length, problem = rng.integers(0, 5000, rows), rng.integers(60, 320, rows), rng.integers(0, problems, rows)
     texts = [

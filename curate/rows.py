@@ -28,6 +28,7 @@ from curate.room import LONG, alone
 from curate.thinking import parts_text
 
 BLOCK_BYTES: Final = 8 << 20
+_STEP: Final = 1 << 20
 MAX_LINE: Final = 1 << 30
 """A longer line is refused: no trace is a gibibyte long, but a decompression bomb is."""
 
@@ -87,10 +88,10 @@ def open_bytes(path: Path) -> BinaryIO:
     return io.BufferedReader(raw, 1 << 20)
 
 
-def _lines(path: Path, file: BinaryIO) -> Iterator[bytes]:
+def _lines(path: Path, file: BinaryIO) -> Iterator[bytes | bytearray]:
     """The lines of a file; none is held here while the caller has it."""
     try:
-        while (held := [file.readline(MAX_LINE + 1)])[0]:
+        while (held := [_line(file)])[0]:
             if len(held[0]) > MAX_LINE:
                 raise CurateError(f"{path} has a line of over {MAX_LINE:,} bytes; no trace is that long. Is it JSON lines at all?")
             yield held.pop()
@@ -98,6 +99,19 @@ def _lines(path: Path, file: BinaryIO) -> Iterator[bytes]:
         if packed(path) is None:
             raise
         raise CurateError(f"{path} cannot be unpacked: it is damaged or cut short ({e}). Copy or download it again.") from None
+
+
+def _line(file: BinaryIO) -> bytes | bytearray:
+    """The next line, empty at the end; a long one grows in one place, where ``readline`` would join pieces and have it twice."""
+    line = file.readline(_STEP)
+    if len(line) < _STEP or line.endswith(b"\n"):
+        return line
+    long = bytearray(line)
+    while len(long) <= MAX_LINE and (more := file.readline(_STEP)):
+        long += more
+        if more.endswith(b"\n"):
+            break
+    return long
 
 
 def _whole(path: Path) -> bytes:
@@ -148,9 +162,9 @@ def scan_lines(path: Path, *, skip_bad_rows: bool) -> Lines:
     return Lines(_schema(kind), n, tuple(blocks), bad)
 
 
-def parse_line(line: bytes, *, first: bool = False) -> dict[str, Any] | str | None:
+def parse_line(line: bytes | bytearray, *, first: bool = False) -> dict[str, Any] | str | None:
     """One line: its object, what is wrong with it (text), or None for a blank line."""
-    if first:
+    if first and line.startswith(BOM):
         line = line.removeprefix(BOM)
     try:
         value = orjson.loads(line)
@@ -195,7 +209,7 @@ class _Fault:
     line: int = 0
 
 
-def _second_try(line: bytes, why: ValueError) -> Any:
+def _second_try(line: bytes | bytearray, why: ValueError) -> Any:
     """What orjson refuses and the standard parser takes (NaN, Infinity, long integers), or what is wrong."""
     end = len(line)
     while line[end - 1 : end] in (b"\r", b"\n"):
