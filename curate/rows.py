@@ -16,6 +16,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -23,6 +24,7 @@ import orjson
 import polars as pl
 import pyarrow as pa
 
+from curate.arrays import NoArray, items
 from curate.errors import CurateError
 from curate.room import LONG, alone
 from curate.thinking import parts_text
@@ -32,8 +34,11 @@ _STEP: Final = 1 << 20
 MAX_LINE: Final = 1 << 30
 """A longer line is refused: no trace is a gibibyte long, but a decompression bomb is."""
 
+WHOLE_DOCUMENT: Final = 16 << 20
+"""A JSON array up to this size is read as a whole; a larger one item by item, as lines are."""
+
 MAX_DOCUMENT: Final = 2 << 30
-"""A JSON document or a CSV file is held in memory as a whole, so a larger one is refused; JSON lines have no such limit."""
+"""A JSON document of another kind is held in memory as a whole, so a larger one is refused; lines and arrays have no such limit."""
 
 MAX_DEPTH: Final = 32
 MAX_FIELDS: Final = 512
@@ -67,6 +72,8 @@ class Lines:
     rows: int
     blocks: tuple[Block, ...]
     bad: dict[int, str]
+    array: bool = False
+    """The rows are the items of a JSON array, not lines; a block's ``line`` counts items."""
 
 
 def packed(path: Path) -> str | None:
@@ -162,6 +169,36 @@ def scan_lines(path: Path, *, skip_bad_rows: bool) -> Lines:
     return Lines(_schema(kind), n, tuple(blocks), bad)
 
 
+def scan_array(path: Path) -> Lines | None:
+    """Types and places of the items of a JSON array, as ``scan_lines`` finds those of lines.
+
+    None where the file is anything but a whole array of sound objects: ``read_json`` knows what else it may be, or what is wrong.
+    """
+    kind: Kind = {}
+    blocks: list[Block] = []
+    start = before = n = end = 0
+    with open_bytes(path) as file:
+        try:
+            for end, item in items(file):
+                row = parse_line(item)
+                del item
+                if not isinstance(row, dict):
+                    return None
+                kind = _with_row(kind, row, path)
+                del row
+                n += 1
+                if end - start >= BLOCK_BYTES:
+                    blocks.append(Block(start, end - start, before + 1, before, n - before))
+                    start, before = end, n
+        except (NoArray, OSError, pa.ArrowException):
+            return None
+    if n > before:
+        blocks.append(Block(start, end - start, before + 1, before, n - before))
+    if packed(path) and blocks:
+        blocks = [Block(0, end, 1, 0, n)]
+    return Lines(_schema(kind), n, tuple(blocks), {}, array=True) if n else None
+
+
 def parse_line(line: bytes | bytearray, *, first: bool = False) -> dict[str, Any] | str | None:
     """One line: its object, what is wrong with it (text), or None for a blank line."""
     if first and line.startswith(BOM):
@@ -239,7 +276,7 @@ def _word(value: Any) -> str:
     return words.get(type(value), "a number")
 
 
-def read_block(path: Path, block: Block, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def read_block(path: Path, block: Block, schema: pa.Schema, *, array: bool = False) -> Iterator[pa.RecordBatch]:
     """The good rows of a block, a few megabytes at a time; lines found bad at the first reading are passed over again.
 
     A long row comes alone, and in one form only: as its line, then as its row, then as Arrow.
@@ -249,7 +286,7 @@ def read_block(path: Path, block: Block, schema: pa.Schema) -> Iterator[pa.Recor
             file.seek(block.offset)
         left, size, seen, at = block.size, 0, 0, block.line
         out: list[dict[str, Any]] = []
-        for line in _lines(path, file):
+        for line in _items_of(path, file, block) if array else _lines(path, file):
             left -= len(line)
             long = len(line) >= LONG
             if long and out:
@@ -268,7 +305,7 @@ def read_block(path: Path, block: Block, schema: pa.Schema) -> Iterator[pa.Recor
                 yield done.pop()
                 size = 0
             at += 1
-            if left <= 0:
+            if left <= 0 or (array and seen == block.rows):
                 break
         if seen != block.rows:
             raise CurateError(f"{path} changed while it was read. Run the command again when it is written.")
@@ -276,10 +313,17 @@ def read_block(path: Path, block: Block, schema: pa.Schema) -> Iterator[pa.Recor
             yield _moved(out, schema)
 
 
-def _moved(items: list[dict[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
+def _items_of(path: Path, file: BinaryIO, block: Block) -> Iterator[bytes | bytearray]:
+    try:
+        yield from map(itemgetter(1), items(file, inside=block.offset > 0))
+    except NoArray:
+        raise CurateError(f"{path} changed while it was read. Run the command again when it is written.") from None
+
+
+def _moved(found: list[dict[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
     """Rows as Arrow; the list is empty afterwards, so that no text is in memory twice."""
-    batch = to_arrow(items, schema)
-    items.clear()
+    batch = to_arrow(found, schema)
+    found.clear()
     return batch
 
 

@@ -195,7 +195,7 @@ def _shifted(task: Task, at: int, schema: pa.Schema, file: pa.Schema) -> Task:
 
 
 def _open_file(path: Path, *, skip_bad_rows: bool, cached: bool) -> Table | CurateError:
-    if kind(path) == "jsonl" and cached and (found := _known_lines(path, skip_bad_rows)) is not None:
+    if kind(path) in ("jsonl", "json") and cached and (found := _known_lines(path, skip_bad_rows)) is not None:
         return _of_lines(path, found)
     reader = {"parquet": _parquet, "jsonl": _jsonl, "json": _json, "csv": _csv, "arrow": _arrow}[kind(path) or "jsonl"]
     try:
@@ -352,15 +352,20 @@ def _gathered(pieces: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def _jsonl(path: Path, skip_bad_rows: bool) -> Table:
     before = cache.identity(path)
-    index = rows.scan_lines(path, skip_bad_rows=skip_bad_rows)
+    return _indexed(path, rows.scan_lines(path, skip_bad_rows=skip_bad_rows), before, skip_bad_rows)
+
+
+def _indexed(path: Path, index: rows.Lines, before: str | None, skip_bad_rows: bool) -> Table:
+    """A file of lines or items as a table; where they lie is kept for the next time, unless the file changed meanwhile."""
     if before is not None and before == cache.identity(path):
         said = {"schema": base64.b64encode(index.schema.serialize().to_pybytes()).decode(), "rows": index.rows, "bad": index.bad}
+        said["array"] = index.array
         cache.store(_lines_key(before, skip_bad_rows), pl.DataFrame(index.blocks, schema=_BLOCK), meta=json.dumps(said))
     return _of_lines(path, index)
 
 
 _BLOCK: Final = {f.name: pl.Int64 for f in fields(rows.Block)}
-LINES_VERSION: Final = 1
+LINES_VERSION: Final = 2
 """Raised when the types or places of lines are found differently."""
 
 
@@ -378,22 +383,22 @@ def _known_lines(path: Path, skip_bad_rows: bool) -> rows.Lines | None:
         said = json.loads(found[1])
         schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(said["schema"])))
         blocks = tuple(rows.Block(*row) for row in found[0].select(list(_BLOCK)).iter_rows())
-        return rows.Lines(schema, int(said["rows"]), blocks, {int(k): str(v) for k, v in said["bad"].items()})
+        return rows.Lines(schema, int(said["rows"]), blocks, {int(k): str(v) for k, v in said["bad"].items()}, bool(said["array"]))
     except (ValueError, KeyError, TypeError, pa.ArrowException, pl.exceptions.PolarsError):
         return None
 
 
 def _of_lines(path: Path, index: rows.Lines) -> Table:
-    tasks = tuple(Task(str(path), b.row, b.rows, _line_reader(path, b, index.schema)) for b in index.blocks if b.rows)
+    tasks = tuple(Task(str(path), b.row, b.rows, _line_reader(path, b, index)) for b in index.blocks if b.rows)
     bad = tuple(f"{path} line {n}: {why}" for n, why in index.bad.items())
     return Table(name=path.name, files=(path,), schema=index.schema, rows=index.rows, tasks=tasks, bad_lines=bad)
 
 
-def _line_reader(path: Path, block: rows.Block, schema: pa.Schema) -> Callable[[Sequence[str] | None], Iterator[Batch]]:
+def _line_reader(path: Path, block: rows.Block, index: rows.Lines) -> Callable[[Sequence[str] | None], Iterator[Batch]]:
     def read(columns: Sequence[str] | None) -> Iterator[Batch]:
-        want = schema if columns is None else pa.schema([schema.field(c) for c in columns])
+        want = index.schema if columns is None else pa.schema([index.schema.field(c) for c in columns])
         at = block.row
-        for data in rows.read_block(path, block, want):
+        for data in rows.read_block(path, block, want, array=index.array):
             at += data.num_rows
             yield Batch(at - data.num_rows, data)
             del data
@@ -402,6 +407,9 @@ def _line_reader(path: Path, block: rows.Block, schema: pa.Schema) -> Callable[[
 
 
 def _json(path: Path, skip_bad_rows: bool) -> Table:
+    before = cache.identity(path)
+    if rows.rough_size(path) >= rows.WHOLE_DOCUMENT and (index := rows.scan_array(path)) is not None:
+        return _indexed(path, index, before, skip_bad_rows)
     items = rows.read_json(path)
     if items is None:
         return _jsonl(path, skip_bad_rows)

@@ -12,11 +12,12 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import tests.laws.strategies  # noqa: F401 - the profile of the laws
-from curate import rows, sources
+from curate import arrays, rows, sources
 from curate.errors import CurateError
 
 WORD = st.text('ab é"\\\n\x00\u2028<>', max_size=5)
@@ -87,13 +88,41 @@ def test_the_cut_into_blocks_changes_nothing(records: list[dict[str, Any]], bloc
             rows.BLOCK_BYTES = before  # type: ignore[misc]
 
 
-@given(st.lists(RECORD, min_size=1, max_size=4))
-def test_a_document_and_its_lines_are_the_same_rows(records: list[dict[str, Any]]) -> None:
+@given(st.lists(RECORD, min_size=1, max_size=4), st.integers(1, 60))
+def test_a_document_and_its_lines_are_the_same_rows(records: list[dict[str, Any]], block: int) -> None:
     records = [{"id": i, **r} for i, r in enumerate(records)]
     with file("a.jsonl", "".join(json.dumps(r) + "\n" for r in records).encode()) as path:
         lines = read(path)
     with file("a.json", json.dumps(records, indent=1).encode()) as path:
         assert read(path) == lines
+        with item_by_item(block):
+            assert read(path) == lines
+            assert rows.scan_array(path) is not None
+
+
+@given(st.binary(max_size=40) | st.text('[]{},:"\\ a1\n', max_size=30).map(str.encode))
+def test_any_bytes_are_a_document_or_the_same_fault_item_by_item(data: bytes) -> None:
+    with file("a.json", b'[{"id": 1},' + data) as path:
+        whole = said(path)
+        with item_by_item(1):
+            assert said(path) == whole
+
+
+def said(path: Path) -> list[dict[str, Any]] | str:
+    try:
+        return read(path)
+    except CurateError as e:
+        return str(e)
+
+
+@contextmanager
+def item_by_item(block: int) -> Iterator[None]:
+    """Arrays of any size are cut into items, read in small steps."""
+    with pytest.MonkeyPatch.context() as m:
+        m.setattr(rows, "WHOLE_DOCUMENT", 0)
+        m.setattr(rows, "BLOCK_BYTES", block)
+        m.setattr(arrays, "CHUNK", block)
+        yield
 
 
 @given(st.lists(RECORD, min_size=1, max_size=4), st.integers(0, 4))
