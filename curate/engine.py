@@ -23,7 +23,7 @@ from curate import layout, stretches, thinking, values
 from curate.errors import CurateError
 from curate.layout import Columns, Layout
 from curate.ledger import SCHEMA, Meta
-from curate.room import alone
+from curate.room import HUGE, alone
 from curate.rows import conform
 from curate.settling import CROOKED, Raw, Tally, settle
 from curate.sources import BATCH_BYTES, Table, Task
@@ -387,7 +387,8 @@ def decided(
     parts: list[Part] = []
     at = 0
     with contextlib.closing(_Aside(source, keep, number)) as aside:
-        for place, rows, part, kept in stretches.streamed(work, items):
+        huge = any(t.longest >= HUGE for _, bundle in items for t in bundle)
+        for place, rows, part, kept in stretches.streamed(work, items, workers=1 if huge else None):
             while at < place:
                 yield closed(at)
                 at += 1

@@ -15,6 +15,9 @@ import pyarrow as pa
 LONG: Final = 4 << 20
 """Bytes of a row from which on it is long: worth a batch of its own, and more care than speed."""
 
+HUGE: Final = 32 << 20
+"""Bytes of a row from which on a source is read by one thread: each further one would hold such a row while it waits."""
+
 _STEP: Final = 1 << 20
 _ALONE: Final = threading.Lock()
 

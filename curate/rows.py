@@ -57,13 +57,14 @@ Kind = Any
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Whole lines of a file: byte offset and length, number of the first line (from 1), first row and number of rows."""
+    """Whole lines of a file: byte offset and length, number of the first line (from 1), first row, number of rows, the longest one."""
 
     offset: int
     size: int
     line: int
     row: int
     rows: int
+    longest: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,12 +144,13 @@ def scan_lines(path: Path, *, skip_bad_rows: bool) -> Lines:
     kind: Kind = {}
     blocks: list[Block] = []
     bad: dict[int, str] = {}
-    offset = start = rows_before = n = 0
+    offset = start = rows_before = n = longest = 0
     first_line, at = 1, 0
     with open_bytes(path) as file:
         for line in _lines(path, file):
             at += 1
             offset += len(line)
+            longest = max(longest, len(line))
             row = parse_line(line, first=at == 1)
             del line  # a long line and its row are gone before the next is read
             if isinstance(row, str):
@@ -160,12 +162,12 @@ def scan_lines(path: Path, *, skip_bad_rows: bool) -> Lines:
                 n += 1
             del row
             if offset - start >= BLOCK_BYTES:
-                blocks.append(Block(start, offset - start, first_line, rows_before, n - rows_before))
-                start, first_line, rows_before = offset, at + 1, n
+                blocks.append(Block(start, offset - start, first_line, rows_before, n - rows_before, longest))
+                start, first_line, rows_before, longest = offset, at + 1, n, 0
     if offset > start:
-        blocks.append(Block(start, offset - start, first_line, rows_before, n - rows_before))
+        blocks.append(Block(start, offset - start, first_line, rows_before, n - rows_before, longest))
     if packed(path) and blocks:
-        blocks = [Block(0, offset, 1, 0, n)]
+        blocks = [Block(0, offset, 1, 0, n, max(b.longest for b in blocks))]
     return Lines(_schema(kind), n, tuple(blocks), bad)
 
 
@@ -176,10 +178,11 @@ def scan_array(path: Path) -> Lines | None:
     """
     kind: Kind = {}
     blocks: list[Block] = []
-    start = before = n = end = 0
+    start = before = n = end = longest = 0
     with open_bytes(path) as file:
         try:
             for end, item in items(file):
+                longest = max(longest, len(item))
                 row = parse_line(item)
                 del item
                 if not isinstance(row, dict):
@@ -188,14 +191,14 @@ def scan_array(path: Path) -> Lines | None:
                 del row
                 n += 1
                 if end - start >= BLOCK_BYTES:
-                    blocks.append(Block(start, end - start, before + 1, before, n - before))
-                    start, before = end, n
+                    blocks.append(Block(start, end - start, before + 1, before, n - before, longest))
+                    start, before, longest = end, n, 0
         except (NoArray, OSError, pa.ArrowException):
             return None
     if n > before:
-        blocks.append(Block(start, end - start, before + 1, before, n - before))
+        blocks.append(Block(start, end - start, before + 1, before, n - before, longest))
     if packed(path) and blocks:
-        blocks = [Block(0, end, 1, 0, n)]
+        blocks = [Block(0, end, 1, 0, n, max(b.longest for b in blocks))]
     return Lines(_schema(kind), n, tuple(blocks), {}, array=True) if n else None
 
 

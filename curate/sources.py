@@ -89,6 +89,8 @@ class Task:
     read: Callable[[Sequence[str] | None], Iterator[Batch]]
     whole: Callable[[Sequence[str]], pl.DataFrame | None] | None = None
     """Reads some columns of all rows at once, where that is small and faster; None where it cannot, and ``read`` has to."""
+    longest: int = 0
+    """Bytes of its longest row, as far as that is known."""
 
     def frames(self, columns: Sequence[str]) -> Iterator[Rows]:
         """The rows as frames of a few megabytes."""
@@ -191,7 +193,7 @@ def _shifted(task: Task, at: int, schema: pa.Schema, file: pa.Schema) -> Task:
     def whole(columns: Sequence[str]) -> pl.DataFrame | None:
         return task.whole(columns) if task.whole is not None and same.issuperset(columns) else None
 
-    return Task(task.file, task.row + at, task.rows, read, whole)
+    return Task(task.file, task.row + at, task.rows, read, whole, task.longest)
 
 
 def _open_file(path: Path, *, skip_bad_rows: bool, cached: bool) -> Table | CurateError:
@@ -233,7 +235,7 @@ def _parquet(path: Path, skip_bad_rows: bool) -> Table:
             # the size is that of pages: a text that many rows share lies there once, so many rows are never taken at once
             small = size <= WHOLE_BYTES and n <= 2 * PIECE_ROWS and (n > 1 or size < LONG)
             whole = _group_frame(path, at, n, schema) if small else None
-            tasks.append(Task(str(path), at, n, _group_reader(path, g, at, n, piece, schema), whole))
+            tasks.append(Task(str(path), at, n, _group_reader(path, g, at, n, piece, schema), whole, size // n))
         at += n
     if at != meta.num_rows:
         raise CurateError(f"{path} promises {meta.num_rows:,} rows in all and {at:,} in its row groups. Copy or download it again.")
@@ -389,7 +391,7 @@ def _known_lines(path: Path, skip_bad_rows: bool) -> rows.Lines | None:
 
 
 def _of_lines(path: Path, index: rows.Lines) -> Table:
-    tasks = tuple(Task(str(path), b.row, b.rows, _line_reader(path, b, index)) for b in index.blocks if b.rows)
+    tasks = tuple(Task(str(path), b.row, b.rows, _line_reader(path, b, index), longest=b.longest) for b in index.blocks if b.rows)
     bad = tuple(f"{path} line {n}: {why}" for n, why in index.bad.items())
     return Table(name=path.name, files=(path,), schema=index.schema, rows=index.rows, tasks=tasks, bad_lines=bad)
 
