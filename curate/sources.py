@@ -434,7 +434,24 @@ def _in_memory(path: Path, items: list[dict[str, Any]], schema: pa.Schema) -> Ta
 
 def _csv(path: Path, skip_bad_rows: bool) -> Table:
     del skip_bad_rows
-    return replace(of_frame(path.name, rows.read_csv(path)), files=(path,))
+    if rows.rough_size(path) < rows.WHOLE_DOCUMENT or (found := rows.scan_csv(path)) is None:
+        return replace(of_frame(path.name, rows.read_csv(path)), files=(path,))
+    together = [found.blocks] if rows.packed(path) else [(b,) for b in found.blocks]
+    tasks = tuple(_record_task(path, found, blocks) for blocks in together)
+    return Table(name=path.name, files=(path,), schema=found.schema, rows=found.rows, tasks=tasks)
+
+
+def _record_task(path: Path, found: rows.Records, blocks: Sequence[rows.Block]) -> Task:
+    def read(columns: Sequence[str] | None) -> Iterator[Batch]:
+        want = found.schema if columns is None else pa.schema([found.schema.field(c) for c in columns])
+        at = blocks[0].row
+        for data in rows.read_records(path, found, blocks, want):
+            at += data.num_rows
+            yield Batch(at - data.num_rows, data)
+            del data
+
+    longest = max(b.longest for b in blocks)
+    return Task(str(path), blocks[0].row, sum(b.rows for b in blocks), read, longest=longest)
 
 
 def of_frame(name: str, frame: pl.DataFrame) -> Table:
