@@ -10,6 +10,7 @@ texts hold any other string that the template tests for are rendered whole, and 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +22,7 @@ from jinja2 import nodes
 
 from curate.errors import CurateError
 from curate.jinja import Environment, Render, compile_template
+from curate.room import Long
 
 Turn = tuple[str, str]
 """(role, content)."""
@@ -104,7 +106,7 @@ def _from_file(path: Path) -> str:
 class Rendered:
     """One sample as text. ``start``: where the trace begins (think mark included); ``altered``: parts of it are gone."""
 
-    text: str
+    text: str | Long
     start: int
     altered: bool
 
@@ -120,8 +122,11 @@ class Renderer:
         self._note = note
         self._row = 0
 
-    def sample(self, turns: Sequence[Turn], trace: str, *, plain: bool = True) -> Rendered:
+    def sample(self, turns: Sequence[Turn], trace: str | Long, *, plain: bool = True) -> Rendered:
         """The sample of the turns before and the trace. ``plain`` false: a text holds a string of ``tested``."""
+        if isinstance(trace, Long):
+            made = self._long(turns, trace) if plain and self.verbatim else None
+            return made or whole(self.chat, turns, str(trace))
         self._row += 1
         if not (plain and self.verbatim):
             return whole(self.chat, turns, trace)
@@ -141,6 +146,27 @@ class Renderer:
                     self._note(f"The chat template of {self.chat.label} edits texts: rendering row by row, slower.")
                 return true
         return made
+
+    def _long(self, turns: Sequence[Turn], trace: Long) -> Rendered | None:
+        """The sample of a long trace: that of a short one with the same ends, and the true texts in its holes; None where not verbatim.
+
+        It is the short one that is compared with the template's own render.
+        """
+        found = _shortened(memoryview(trace.parts[0]))
+        if found is None:
+            return None
+        short, texts = found
+        key, cores = _shape(turns, short)
+        made = self.sample(turns, short)
+        pieces = self._pieces(key, turns, short) if key is not None and self.verbatim else None
+        if pieces is None:
+            return None
+        _, _, *written = pieces
+        filled = [core.encode() for core in cores[: len(cores) - len(texts)]] + texts
+        parts = [written[0].encode()]
+        for core, text in zip(filled, written[1:], strict=True):
+            parts += (core, text.encode())
+        return Rendered(text=Long(*parts), start=made.start, altered=made.altered)
 
     def _pieces(self, key: Any, turns: Sequence[Turn], trace: str) -> list[Any] | None:
         if key not in self._shapes:
@@ -169,6 +195,36 @@ def _split(trace: str) -> list[str] | None:
     if close:
         return [OPEN if opened else "", before, after]
     return None if opened else [trace]
+
+
+_KEPT: Final = 1 << 14
+
+
+def _shortened(trace: memoryview) -> tuple[str, list[memoryview | bytes]] | None:
+    """A long trace (UTF-8) with the middles of its parts left out, and the parts themselves without the blanks at their ends.
+
+    None where marks repeat or stand elsewhere, as in ``_split``, or where a part's ends are blank for long.
+    """
+    marks = list(itertools.islice(re.finditer(rb"</?think>", trace), 3))
+    words = [bytes(m[0]).decode() for m in marks]
+    opened = words[:1] == [OPEN] and marks[0].start() == 0
+    if words != [OPEN] * opened + [CLOSE] * bool(marks):
+        return None
+    start = len(OPEN) if opened else 0
+    spans = [(start, marks[-1].start()), (marks[-1].end(), len(trace))] if marks else [(0, len(trace))]
+    short: list[str] = []
+    texts: list[memoryview | bytes] = []
+    for a, b in spans:
+        ends = [bytes(trace[a : a + _KEPT]), bytes(trace[b - _KEPT : b])] if b - a > 2 * _KEPT else [bytes(trace[a:b])]
+        kept = [e.decode(errors="ignore") for e in ends]  # a character may be cut where the middle is
+        if len(kept) == 2 and not (kept[0].strip() and kept[1].strip()):
+            return None
+        left, core, right = _ends("".join(kept))
+        short.append(left + core + right)
+        if core:
+            texts.append(trace[a + len(left.encode()) : b - len(right.encode())])
+    made = OPEN * opened + CLOSE.join(short)
+    return (made, texts) if len(re.findall(r"</?think>", made)) == len(marks) else None
 
 
 def _shape(turns: Sequence[Turn], trace: str) -> tuple[Any, list[str]]:

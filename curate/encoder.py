@@ -20,7 +20,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from curate import room
 from curate.errors import CurateError
+from curate.room import Long
 
 SMALL: Final = 3_000_000
 BATCH: Final = 8_000_000
@@ -81,7 +83,7 @@ class Encoder:
         self._seen, self._remember = seen or (lambda _: False), remember or (lambda _: None)
         self._text = _read(path)
         self.sha256 = hashlib.sha256(self._text).hexdigest()
-        self._added = _added_tokens(self._text, path)
+        self._added, self._cuttable = _added_tokens(self._text, path)
         self._lock = threading.Lock()
         self._fast: Any = None
         self._slow: Any = None
@@ -99,7 +101,7 @@ class Encoder:
         """Texts of the added tokens that are control tokens: special ones, and others between ``<|`` and ``|>``."""
         return [t["content"] for t in self._added if t.get("special") or t["content"].startswith(("<|", "<｜"))]
 
-    def lengths(self, texts: Sequence[str], *, total: int | None = None) -> Lengths:
+    def lengths(self, texts: Sequence[str | Long], *, total: int | None = None) -> Lengths:
         """Tokens of each text, no special tokens added, marks and control tokens in the text counted as such.
 
         ``total``: bytes of text to come in all, where known; it decides whether loading the fast engine pays.
@@ -112,13 +114,21 @@ class Encoder:
             self._open_fast(texts)
         limit = BATCH if self._fast is not None else _REFERENCE_BATCH
         for start, stop in _batches(sizes, limit):
-            part = list(texts[start:stop])
-            before = _resident()
-            out[start:stop] = self._count(part)
-            self._grew += _resident() - before
-            if self._grown():
-                self._renew()
+            one = texts[start]
+            if stop - start == 1 and self._cuttable and len(one) > _PIECE:
+                long = one if isinstance(one, Long) else Long(one.encode())
+                out[start] = sum(int(self._measured([piece.decode()])[0]) for piece in _pieces(long))
+            else:
+                out[start:stop] = self._measured([str(t) for t in texts[start:stop]])
         return out
+
+    def _measured(self, part: list[str]) -> Lengths:
+        before = _resident()
+        counts = self._count(part)
+        self._grew += _resident() - before
+        if self._grown():
+            self._renew()
+        return counts
 
     def _count(self, part: list[str]) -> Lengths:
         if (fast := self._fast) is not None:
@@ -153,11 +163,12 @@ class Encoder:
                 self._slow.no_padding()
             return self._slow
 
-    def _open_fast(self, texts: Sequence[str]) -> None:
+    def _open_fast(self, texts: Sequence[str | Long]) -> None:
         """Load the fast engine and pass it through the gate; on any difference stay with the reference, and say so."""
         with self._lock:
             if self._fast is not None or self._refused:
                 return
+            room.trim()
             try:
                 fast = _load(self._text)
             except BaseException as fault:
@@ -173,13 +184,13 @@ class Encoder:
             self._remember(key)
             self._slow = None
         gc.collect()
-        _trim()
+        room.trim()
         self._fast, self.checked, self._grew = fast, True, 0
 
-    def _difference(self, fast: Any, texts: Sequence[str]) -> str | None:
+    def _difference(self, fast: Any, texts: Sequence[str | Long]) -> str | None:
         """Where the ids of the two engines differ on the probes or on a sample of the user's rows; None if nowhere."""
         step = max(1, len(texts) // _SAMPLE_ROWS)
-        own = [t[:_SAMPLE_CHARS] for t in texts[::step][:_SAMPLE_ROWS]]
+        own = [t.head(_SAMPLE_CHARS) if isinstance(t, Long) else t[:_SAMPLE_CHARS] for t in texts[::step][:_SAMPLE_ROWS]]
         marks = [f"x{t} {t}\n{t}" for t in self.control_tokens()[:64]]
         probes = [*PROBES, *marks, *own]
         try:
@@ -210,7 +221,7 @@ class Encoder:
             before = _resident()
             self._fast = None  # the old one must go before the new one comes
             gc.collect()
-            _trim()
+            room.trim()
             if before - _resident() < self._most // 2:
                 self._most *= 4  # the memory was not the engine's: another engine each batch would cost a second for nothing
             self._fast = _load(self._text)
@@ -238,15 +249,76 @@ def _read(path: Path) -> bytes:
         raise CurateError(f"{path} cannot be read ({fault.strerror}). --tokenizer takes a tokenizer.json.") from fault
 
 
-def _added_tokens(text: bytes, path: Path) -> list[dict[str, Any]]:
-    """The added tokens, and a sentence where ``text`` is no tokenizer. The vocabulary is not kept: 60 MB as objects."""
+def _added_tokens(text: bytes, path: Path) -> tuple[list[dict[str, Any]], bool]:
+    """The added tokens, and whether long texts may be counted in pieces (``_cuttable``); a sentence where ``text`` is no tokenizer.
+
+    The vocabulary is not kept: 60 MB as objects.
+    """
     try:
         parsed = json.loads(text)
     except ValueError as fault:
         raise CurateError(f"{path} is not JSON ({fault}). --tokenizer takes a tokenizer.json.") from fault
     if not isinstance(parsed, dict) or "model" not in parsed:
         raise CurateError(f"{path} is no tokenizer.json: it has no model. --tokenizer takes a tokenizer.json.")
-    return [t for t in parsed.get("added_tokens") or [] if isinstance(t.get("content"), str)]
+    added = [t for t in parsed.get("added_tokens") or [] if isinstance(t.get("content"), str)]
+    return added, _is_cuttable(parsed, added)
+
+
+_PIECE: Final = 1 << 20
+_CUT: Final = re.compile(rb"(?:(?<=[A-Za-z])|(?<=[\xe5-\xe8][\x80-\xbf]{2}))(?= (?:[A-Za-z]|[\xe5-\xe8]))|(?<=\n)(?=[A-Za-z])")
+"""Where a word ends for certain, in UTF-8: between a letter (Latin, or Chinese from U+5000 to U+8FFF) and a blank before a letter, and
+between a line end and a letter."""
+
+_PATTERNS: Final = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+    r"\p{N}{1,3}",
+    "[一-龥\u3040-ゟ゠-ヿ]+",
+    "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\r\n]*"
+    "|\\s*[\r\n]+|\\s+(?!\\S)|\\s+",
+)
+"""Patterns by which tokenizers cut text into words: Qwen 2 and 3; Llama 3 and GPT-4; the three of DeepSeek-V3."""
+
+
+def _is_cuttable(parsed: dict[str, Any], added: Sequence[dict[str, Any]]) -> bool:
+    """Whether the tokens of a text are those of its pieces between ``_CUT``, by the tokenizer's own rules.
+
+    BPE works on words, so it is enough that a word ends at every cut whatever stands around it. No match of ``_PATTERNS`` goes on from
+    a letter to a blank, or from a line end to a letter, and none looks further than one blank ahead; NFC joins nothing there; and no
+    added token may lie across. Any other tokenizer is given its texts whole.
+    """
+    steps, normal = parsed.get("pre_tokenizer") or {}, parsed.get("normalizer")
+    *splits, last = steps.get("pretokenizers") or [{}]
+    known = all(
+        s.get("type") == "Split"
+        and s.get("pattern", {}).get("Regex") in _PATTERNS
+        and s.get("behavior") == "Isolated"
+        and s.get("invert") is False
+        for s in splits
+    )
+    by_bytes = last.get("type") == "ByteLevel" and last.get("add_prefix_space") is False and last.get("use_regex") is False
+    reaches = any(t.get("single_word") or t.get("lstrip") or t.get("rstrip") or re.search(r"\s", t["content"]) for t in added)
+    return (
+        parsed["model"].get("type") == "BPE"
+        and normal in (None, {"type": "NFC"}, {"type": "Sequence", "normalizers": []})
+        and steps.get("type") == "Sequence"
+        and bool(splits)
+        and known
+        and by_bytes
+        and not reaches
+    )
+
+
+def _pieces(text: Long) -> Iterator[bytes]:
+    """A long text in pieces of about ``_PIECE`` bytes, cut at ``_CUT``; longer ones where there is no such place."""
+    held = b""  # from the last cut on: a part's end is none
+    for part in text.parts:
+        start = 0
+        while len(part) - start > _PIECE and (found := _CUT.search(part, start + _PIECE)) is not None:
+            yield held + part[start : found.start()]
+            held, start = b"", found.start()
+        held += part[start:]
+    yield held
 
 
 def _batches(sizes: np.ndarray[Any, np.dtype[np.int64]], limit: int) -> Iterator[tuple[int, int]]:
@@ -266,16 +338,6 @@ def _resident() -> int:
         return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
     except (OSError, ValueError, IndexError):
         return 0
-
-
-def _trim() -> None:
-    """Give freed memory back to the system where the C library can (glibc)."""
-    import ctypes
-
-    try:
-        ctypes.CDLL(None).malloc_trim(0)
-    except (OSError, AttributeError):
-        return
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

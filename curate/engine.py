@@ -24,6 +24,7 @@ from curate import layout, stretches, thinking, values
 from curate.errors import CurateError
 from curate.layout import Columns, Layout
 from curate.ledger import SCHEMA, Meta
+from curate.room import HUGE, alone
 from curate.rows import as_arrow, as_numpy, conform
 from curate.settling import CROOKED, Raw, Tally, settle
 from curate.sources import BATCH_BYTES, Table, Task
@@ -112,11 +113,12 @@ def decide(rows: pl.DataFrame, numbers: Numbers, source: Source, how: How) -> Pa
     """Facts of a batch of source rows, one ledger row per trace; pure, and needs no other batch.
 
     Args:
-        rows: source rows with the layout's columns.
+        rows: source rows with the layout's columns, and perhaps an empty row behind them (see ``sources.Rows``).
         numbers: the number of each of these rows in its source.
     """
     one = layout.traces(rows, source.layout)
     number = pl.Series("row", numbers.astype(np.uint32)) if len(numbers) == 0 or numbers[-1] < 2**32 else pl.Series("row", numbers)
+    number = number.extend_constant(None, rows.height - len(numbers))
     text, prompt = one["trace"], one["prompt"]
     shape = thinking.structure(text, prompt)
     by_itself = thinking.finish(one["finish"]) if "finish" in one.columns else None
@@ -157,7 +159,7 @@ def decide(rows: pl.DataFrame, numbers: Numbers, source: Source, how: How) -> Pa
         part = part.with_columns(values.alias_ids(one["aliases"]).alias("aliases"))
     crooked = layout.crooked(rows, source.layout, first=CROOKED) if one["bad"].any() else []
     said = tuple(f"row {numbers[at]}{_named(part, at, one)}: {text}" for at, text in crooked)
-    return Part(part, Tally(cut=_cut(one, by_itself), crooked=said))
+    return Part(part.filter(one["row"] < len(numbers)), Tally(cut=_cut(one, by_itself), crooked=said))
 
 
 def _verdict(one: pl.DataFrame, source: Source, rows: pl.Series) -> pl.Series:
@@ -361,15 +363,20 @@ def decided(
 
     def work(item: tuple[int, tuple[Task, ...]]) -> Iterator[tuple[int, int, Part, pa.RecordBatch | None]]:
         place, bundle = item
-        for row, frame in stretches.frames(bundle, reading):
-            numbers, rows = np.arange(row, row + frame.height, dtype=np.uint64), frame
+        for found in stretches.frames(bundle, reading):
+            numbers, rows = np.arange(found.row, found.row + found.rows, dtype=np.uint64), found.frame
             if chosen is not None:
-                lo, hi = np.searchsorted(chosen, [row, row + frame.height])
+                lo, hi = np.searchsorted(chosen, [found.row, found.row + found.rows])
                 numbers = chosen[lo:hi].astype(np.uint64)
-                rows = frame[(numbers - np.uint64(row)).tolist()]
-            if rows.height:
-                part = decide(rows.select(columns), numbers, source, how)
-                yield place, rows.height, part, _candidates(part, rows, numbers, number, keep, schema)
+                rows = rows[(numbers - np.uint64(found.row)).tolist()] if found.rows == rows.height else rows
+            del found
+            if len(numbers):
+                size = rows.estimated_size() if len(numbers) == 1 else 0
+                with alone(int(size)):
+                    part = decide(rows.select(columns), numbers, source, how)
+                kept = _candidates(part, rows, numbers, number, keep, schema)
+                del rows  # the next ones come before these names are given anew
+                yield place, len(numbers), part, kept
 
     def closed(place: int) -> Decided:
         aside.close()
@@ -381,7 +388,8 @@ def decided(
     parts: list[Part] = []
     at = 0
     with contextlib.closing(_Aside(source, keep, number)) as aside:
-        for place, rows, part, kept in stretches.streamed(work, items):
+        huge = any(t.longest >= HUGE for _, bundle in items for t in bundle)
+        for place, rows, part, kept in stretches.streamed(work, items, workers=1 if huge else None):
             while at < place:
                 yield closed(at)
                 at += 1
@@ -602,11 +610,13 @@ def copy(
                 for data in found:
                     yield from part(as_numpy(data.column(ROW)), data.drop_columns([ROW]))
             return
-        for row, frame in stretches.frames(item, names):
-            lo, hi = np.searchsorted(numbers, [row, row + frame.height])
+        for found in stretches.frames(item, names):
+            lo, hi = np.searchsorted(numbers, [found.row, found.row + found.rows])
             if lo < hi:
                 held = np.unique(numbers[lo:hi])
-                yield from part(held, _taken(frame, held - np.uint64(row), schema))
+                mine = _taken(found.frame, held - np.uint64(found.row), schema)
+                del found
+                yield from part(held, mine)
 
     items: list[Path | tuple[Task, ...]] = []
     for stretch in cut(source.table) if plan is None else plan:

@@ -12,9 +12,11 @@ import csv
 import io
 import json
 import math
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -23,15 +25,22 @@ import orjson
 import polars as pl
 import pyarrow as pa
 
+from curate import records
+from curate.arrays import NoArray, items
 from curate.errors import CurateError
+from curate.room import HUGE, LONG, alone
 from curate.thinking import parts_text
 
 BLOCK_BYTES: Final = 8 << 20
+_STEP: Final = 1 << 20
 MAX_LINE: Final = 1 << 30
 """A longer line is refused: no trace is a gibibyte long, but a decompression bomb is."""
 
+WHOLE_DOCUMENT: Final = 16 << 20
+"""A JSON array or a CSV file up to this size is read as a whole; a larger one part by part, as lines are."""
+
 MAX_DOCUMENT: Final = 2 << 30
-"""A JSON document or a CSV file is held in memory as a whole, so a larger one is refused; JSON lines have no such limit."""
+"""Documents of another kind are held in memory as a whole, so larger ones are refused: objects, and what cannot be cut for certain."""
 
 MAX_DEPTH: Final = 32
 MAX_FIELDS: Final = 512
@@ -50,13 +59,14 @@ Kind = Any
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Whole lines of a file: byte offset and length, number of the first line (from 1), first row and number of rows."""
+    """Whole lines of a file: byte offset and length, number of the first line (from 1), first row, number of rows, the longest one."""
 
     offset: int
     size: int
     line: int
     row: int
     rows: int
+    longest: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +75,8 @@ class Lines:
     rows: int
     blocks: tuple[Block, ...]
     bad: dict[int, str]
+    array: bool = False
+    """The rows are the items of a JSON array, not lines; a block's ``line`` counts items."""
 
 
 def packed(path: Path) -> str | None:
@@ -86,16 +98,30 @@ def open_bytes(path: Path) -> BinaryIO:
     return io.BufferedReader(raw, 1 << 20)
 
 
-def _lines(path: Path, file: BinaryIO) -> Iterator[bytes]:
+def _lines(path: Path, file: BinaryIO) -> Iterator[bytes | bytearray]:
+    """The lines of a file; none is held here while the caller has it."""
     try:
-        while line := file.readline(MAX_LINE + 1):
-            if len(line) > MAX_LINE:
+        while (held := [_line(file)])[0]:
+            if len(held[0]) > MAX_LINE:
                 raise CurateError(f"{path} has a line of over {MAX_LINE:,} bytes; no trace is that long. Is it JSON lines at all?")
-            yield line
+            yield held.pop()
     except (OSError, pa.ArrowException) as e:
         if packed(path) is None:
             raise
         raise CurateError(f"{path} cannot be unpacked: it is damaged or cut short ({e}). Copy or download it again.") from None
+
+
+def _line(file: BinaryIO) -> bytes | bytearray:
+    """The next line, empty at the end; a long one grows in one place, where ``readline`` would join pieces and have it twice."""
+    line = file.readline(_STEP)
+    if len(line) < _STEP or line.endswith(b"\n"):
+        return line
+    long = bytearray(line)
+    while len(long) <= MAX_LINE and (more := file.readline(_STEP)):
+        long += more
+        if more.endswith(b"\n"):
+            break
+    return long
 
 
 def _whole(path: Path) -> bytes:
@@ -120,12 +146,15 @@ def scan_lines(path: Path, *, skip_bad_rows: bool) -> Lines:
     kind: Kind = {}
     blocks: list[Block] = []
     bad: dict[int, str] = {}
-    offset = start = rows_before = n = 0
+    offset = start = rows_before = n = longest = 0
     first_line, at = 1, 0
     with open_bytes(path) as file:
-        for at, line in enumerate(_lines(path, file), 1):
+        for line in _lines(path, file):
+            at += 1
             offset += len(line)
+            longest = max(longest, len(line))
             row = parse_line(line, first=at == 1)
+            del line  # a long line and its row are gone before the next is read
             if isinstance(row, str):
                 if not skip_bad_rows:
                     raise CurateError(f"{path} line {at}: {row}. Mend the line, or use --skip-bad-rows to leave such lines out.")
@@ -133,19 +162,51 @@ def scan_lines(path: Path, *, skip_bad_rows: bool) -> Lines:
             elif row is not None:
                 kind = _with_row(kind, row, path)
                 n += 1
+            del row
             if offset - start >= BLOCK_BYTES:
-                blocks.append(Block(start, offset - start, first_line, rows_before, n - rows_before))
-                start, first_line, rows_before = offset, at + 1, n
+                blocks.append(Block(start, offset - start, first_line, rows_before, n - rows_before, longest))
+                start, first_line, rows_before, longest = offset, at + 1, n, 0
     if offset > start:
-        blocks.append(Block(start, offset - start, first_line, rows_before, n - rows_before))
+        blocks.append(Block(start, offset - start, first_line, rows_before, n - rows_before, longest))
     if packed(path) and blocks:
-        blocks = [Block(0, offset, 1, 0, n)]
+        blocks = [Block(0, offset, 1, 0, n, max(b.longest for b in blocks))]
     return Lines(_schema(kind, path), n, tuple(blocks), bad)
 
 
-def parse_line(line: bytes, *, first: bool = False) -> dict[str, Any] | str | None:
+def scan_array(path: Path) -> Lines | None:
+    """Types and places of the items of a JSON array, as ``scan_lines`` finds those of lines.
+
+    None where the file is anything but a whole array of sound objects: ``read_json`` knows what else it may be, or what is wrong.
+    """
+    kind: Kind = {}
+    blocks: list[Block] = []
+    start = before = n = end = longest = 0
+    with open_bytes(path) as file:
+        try:
+            for end, item in items(file):
+                longest = max(longest, len(item))
+                row = parse_line(item)
+                del item
+                if not isinstance(row, dict):
+                    return None
+                kind = _with_row(kind, row, path)
+                del row
+                n += 1
+                if end - start >= BLOCK_BYTES:
+                    blocks.append(Block(start, end - start, before + 1, before, n - before, longest))
+                    start, before, longest = end, n, 0
+        except (NoArray, OSError, pa.ArrowException):
+            return None
+    if n > before:
+        blocks.append(Block(start, end - start, before + 1, before, n - before, longest))
+    if packed(path) and blocks:
+        blocks = [Block(0, end, 1, 0, n, max(b.longest for b in blocks))]
+    return Lines(_schema(kind, path), n, tuple(blocks), {}, array=True) if n else None
+
+
+def parse_line(line: bytes | bytearray, *, first: bool = False) -> dict[str, Any] | str | None:
     """One line: its object, what is wrong with it (text), or None for a blank line."""
-    if first:
+    if first and line.startswith(BOM):
         line = line.removeprefix(BOM)
     try:
         value = orjson.loads(line)
@@ -168,6 +229,7 @@ def _rounded(record: dict[str, Any]) -> bool:
     return any(isinstance(v, float) and abs(v) >= 2**63 for v in record.values())
 
 
+_HALF: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 TOO_DEEP: Final = f"is nested more than {MAX_NESTING} deep"
 
 
@@ -189,16 +251,20 @@ class _Fault:
     line: int = 0
 
 
-def _second_try(line: bytes, why: ValueError) -> Any:
+def _second_try(line: bytes | bytearray, why: ValueError) -> Any:
     """What orjson refuses and the standard parser takes (NaN, Infinity, long integers), or what is wrong."""
+    end = len(line)
+    while line[end - 1 : end] in (b"\r", b"\n"):
+        end -= 1
     try:
-        text = line.decode().rstrip("\r\n")
+        text = str(memoryview(line)[:end], "utf-8")
     except UnicodeDecodeError as e:
         lines = line[: e.start].split(b"\n")
         return _Fault(f"the byte 0x{line[e.start]:02X} at byte {len(lines[-1]) + 1} of the line is not UTF-8", len(lines) - 1)
     try:
         value = json.loads(text)
-        json.dumps(value, ensure_ascii=False).encode()
+        if _HALF.search(line):
+            json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
         return _Fault("holds half of a surrogate pair, which is no character")
     except RecursionError:
@@ -215,28 +281,71 @@ def _word(value: Any) -> str:
     return words.get(type(value), "a number")
 
 
-def read_block(path: Path, block: Block) -> Iterator[list[dict[str, Any]]]:
-    """The good rows of a block, a few megabytes at a time; lines found bad at the first reading are passed over again."""
+def read_block(path: Path, block: Block, schema: pa.Schema, *, array: bool = False) -> Iterator[pa.RecordBatch]:
+    """The good rows of a block, a few megabytes at a time; lines found bad at the first reading are passed over again.
+
+    A long row comes alone, and in one form only: as its line, then as its row, then as Arrow.
+    """
     with open_bytes(path) as file:
-        if block.offset:
+        if array and block.longest < LONG and packed(path) is None:
             file.seek(block.offset)
-        left, size, seen, out = block.size, 0, 0, []
-        for at, line in enumerate(_lines(path, file), block.line):
+            if (together := _parsed_together(file, block)) is not None:
+                yield _moved(together, schema)
+                return
+        if block.offset or (array and packed(path) is None):
+            file.seek(block.offset)
+        left, size, seen, at = block.size, 0, 0, block.line
+        out: list[dict[str, Any]] = []
+        for line in _items_of(path, file, block) if array else _lines(path, file):
             left -= len(line)
-            row = parse_line(line, first=at == 1)
-            if isinstance(row, dict):
-                out.append(row)
+            long = len(line) >= LONG
+            if long and out:
+                yield _moved(out, schema)
+                size = 0
+            with alone(len(line)):
                 size += len(line)
-                seen += 1
-            if size >= BLOCK_BYTES:
-                yield out
-                out, size = [], 0
-            if left <= 0:
+                row = parse_line(line, first=at == 1)
+                del line
+                if isinstance(row, dict):
+                    out.append(row)
+                    seen += 1
+                del row
+                done = [_moved(out, schema)] if out and (long or size >= BLOCK_BYTES) else []
+            if done:
+                yield done.pop()
+                size = 0
+            at += 1
+            if left <= 0 or (array and seen == block.rows):
                 break
         if seen != block.rows:
             raise CurateError(f"{path} changed while it was read. Run the command again when it is written.")
         if out:
-            yield out
+            yield _moved(out, schema)
+
+
+def _parsed_together(file: BinaryIO, block: Block) -> list[dict[str, Any]] | None:
+    """All items of a block at once, a third of the work; None where one needs the standard parser."""
+    data = _exactly(file, block.size).lstrip(BOM + b" \t\r\n,[")
+    try:
+        found: list[dict[str, Any]] = orjson.loads(b"".join((b"[", data, b"]")))
+    except ValueError:
+        return None
+    sound = len(found) == block.rows and not any(not isinstance(r, dict) or _rounded(r) for r in found)
+    return found if sound else None
+
+
+def _items_of(path: Path, file: BinaryIO, block: Block) -> Iterator[bytes | bytearray]:
+    try:
+        yield from map(itemgetter(1), items(file, inside=block.offset > 0))
+    except NoArray:
+        raise CurateError(f"{path} changed while it was read. Run the command again when it is written.") from None
+
+
+def _moved(found: list[dict[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
+    """Rows as Arrow; the list is empty afterwards, so that no text is in memory twice."""
+    batch = to_arrow(found, schema)
+    found.clear()
+    return batch
 
 
 def check_names(path: Path, fields: Iterable[pa.Field]) -> None:
@@ -362,6 +471,9 @@ def to_arrow(items: Sequence[dict[str, Any]], schema: pa.Schema) -> pa.RecordBat
 
 
 def _column(values: list[Any], dtype: pa.DataType) -> pa.Array:
+    if len(values) == 1 and isinstance(values[0], str) and len(values[0]) >= LONG and pa.types.is_string(dtype):
+        data = values[0].encode()  # Arrow's builder takes twice the room
+        return pa.StringArray.from_buffers(1, pa.array([0, len(data)], pa.int32()).buffers()[1], pa.py_buffer(data))
     try:
         if any(_lone(v, dtype) for v in values):
             raise TypeError("a single value where lists are")
@@ -577,17 +689,118 @@ def read_csv(path: Path) -> pl.DataFrame:
     return frame.with_columns(_typed(frame[c]) for c in frame.columns)
 
 
+Kinds = frozenset[str]
+UNKNOWN: Final[Kinds] = frozenset(("nothing", "int", "float", "bool"))
+"""What the texts of a column may all be, as long as none was seen."""
+
+
 def _typed(text: pl.Series) -> pl.Series:
-    present = text.drop_nulls()
-    if len(present) == 0:
+    return _as_kind(text, _narrowed(text, UNKNOWN))
+
+
+def _narrowed(text: pl.Series, kinds: Kinds) -> Kinds:
+    """What all texts seen may be, with some more of them: numbers and truth values only if nothing is lost by it."""
+    present = text.drop_nulls() if kinds else text
+    if not kinds or len(present) == 0:
+        return kinds
+    tests = {"int": _are_ints, "float": _are_floats, "bool": _are_bools}
+    return frozenset(k for k in kinds if k in tests and tests[k](present))
+
+
+def _are_ints(text: pl.Series) -> bool:
+    whole = text.cast(pl.Int64, strict=False)
+    return whole.null_count() == 0 and bool((whole.cast(pl.String) == text).all())
+
+
+def _are_floats(text: pl.Series) -> bool:
+    return not text.str.contains(r"^\s*[+-]?0\d").any() and text.cast(pl.Float64, strict=False).null_count() == 0
+
+
+def _are_bools(text: pl.Series) -> bool:
+    return bool((text.str.len_bytes() <= 5).all()) and bool(text.str.to_lowercase().is_in(["true", "false"]).all())
+
+
+def _as_kind(text: pl.Series, kinds: Kinds) -> pl.Series:
+    if not kinds or "nothing" in kinds:
         return text
-    whole = present.cast(pl.Int64, strict=False)
-    if whole.null_count() == 0 and (whole.cast(pl.String) == present).all():
-        return text.cast(pl.Int64)
-    if not present.str.contains(r"^\s*[+-]?0\d").any() and present.cast(pl.Float64, strict=False).null_count() == 0:
-        return text.cast(pl.Float64)
-    word = text.str.to_lowercase()
-    return word == "true" if word.drop_nulls().is_in(["true", "false"]).all() else text
+    if "bool" in kinds:
+        return text.str.to_lowercase() == "true"
+    return text.cast(pl.Int64 if "int" in kinds else pl.Float64, strict=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """Where the records of a large CSV file lie, what its columns are, and its header."""
+
+    schema: pa.Schema
+    rows: int
+    blocks: tuple[Block, ...]
+    kinds: dict[str, Kinds]
+    header: bytes
+
+
+def scan_csv(path: Path) -> Records | None:
+    """Types and places of the records of a CSV file, read part by part.
+
+    None where ``read_csv`` has to read it as a whole, or to say what is wrong with it.
+    """
+    kinds: dict[str, Kinds] = {}
+    blocks: list[Block] = []
+    offset = n = 0
+    head = b""
+    with open_bytes(path) as file:
+        try:
+            for part in records.parts(file, BLOCK_BYTES):
+                size = len(part)
+                with alone(size if size >= HUGE else 0):
+                    head = head or records.header(part).removeprefix(BOM)
+                    frame = _frame(part, b"" if offset == 0 else head)
+                    del part
+                    kinds = kinds or dict.fromkeys(frame.columns, UNKNOWN)
+                    if list(kinds) != frame.columns:
+                        return None
+                    kinds = {c: _narrowed(frame[c], k) for c, k in kinds.items()}
+                    rows = frame.height
+                    del frame
+                blocks.append(Block(offset, size, 0, n, rows, size if size >= HUGE else 0))
+                offset, n = offset + size, n + rows
+        except (records.NoRecords, pl.exceptions.PolarsError, OSError, pa.ArrowException):
+            return None
+    nothing = pl.DataFrame([_as_kind(pl.Series(c, [], pl.String), k) for c, k in kinds.items()])
+    return Records(nothing.to_arrow(compat_level=pl.CompatLevel.oldest()).schema, n, tuple(blocks), kinds, head) if n else None
+
+
+def read_records(path: Path, found: Records, blocks: Sequence[Block], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The records of some blocks, consecutive ones, as Arrow of these columns."""
+    with open_bytes(path) as file:
+        if blocks[0].offset:
+            file.seek(blocks[0].offset)
+        for block in blocks:
+            with alone(block.longest):
+                # a long record alone gets the header before it as a record: a frame of one row is copied at every step
+                beside = int(block.rows == 1 and block.longest > 0)
+                frame = _frame(_exactly(file, block.size), found.header * (int(block.offset > 0) + beside))
+                if frame.height != block.rows + beside:
+                    raise CurateError(f"{path} changed while it was read. Run the command again when it is written.")
+                frame = frame.select(_as_kind(frame[c], found.kinds[c]) for c in schema.names)
+                done = [frame.to_arrow(compat_level=pl.CompatLevel.oldest()).slice(beside).combine_chunks()]
+                del frame
+            for batch in done.pop().to_batches():
+                yield conform(batch, schema)
+                del batch
+
+
+def _exactly(file: BinaryIO, size: int) -> bytearray:
+    out = bytearray()
+    while len(out) < size and (more := file.read(min(_STEP, size - len(out)))):
+        out += more
+    return out
+
+
+def _frame(part: bytearray, head: bytes) -> pl.DataFrame:
+    data = b"".join((head, part))
+    part.clear()
+    return pl.read_csv(data, infer_schema=False)
 
 
 def _csv_fault(data: bytes, why: Exception) -> str:

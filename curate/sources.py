@@ -13,15 +13,18 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from curate import cache, rows
 from curate.errors import CurateError
+from curate.room import LONG
 
 BATCH_BYTES: Final = 8 << 20
 """Decoded text of a batch: enough to hide the cost of a call, small enough that a few in flight do not matter."""
@@ -50,6 +53,37 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
+class Rows:
+    """Whole source rows as a frame, the number of the first of them, and how many they are.
+
+    A long row alone has an empty row behind it in its frame, which is not counted: polars keeps a frame of one row as single values
+    and copies their text at every step, a dozen times in all.
+    """
+
+    row: int
+    rows: int
+    frame: pl.DataFrame
+
+
+def _framed(batch: Batch) -> Rows:
+    data = batch.data
+    if data.num_rows == 1 and data.nbytes >= LONG:
+        data = pa.RecordBatch.from_arrays(list(map(_lengthened, data.columns)), schema=data.schema)
+    return Rows(batch.row, batch.data.num_rows, pl.DataFrame(pl.from_arrow(data)))
+
+
+def _lengthened(column: pa.Array) -> pa.Array:
+    """A column of one row with a null behind it; a text stays where it is."""
+    width = {pa.string(): np.int32, pa.large_string(): np.int64}.get(column.type)
+    if width is None or column.null_count:
+        return pa.concat_arrays([column, pa.nulls(1, column.type)])
+    _, offsets, data = column.buffers()
+    start, end = np.frombuffer(offsets, width, 2, column.offset * np.dtype(width).itemsize)
+    ends = pa.py_buffer(np.array([start, end, end], width))
+    return pa.Array.from_buffers(column.type, 2, [pa.py_buffer(b"\x01"), ends, data])
+
+
+@dataclass(frozen=True, slots=True)
 class Task:
     """A stretch of rows of one file that can be read by itself, in any order and by any worker."""
 
@@ -59,15 +93,16 @@ class Task:
     read: Callable[[Sequence[str] | None], Iterator[Batch]]
     whole: Callable[[Sequence[str]], pl.DataFrame | None] | None = None
     """Reads some columns of all rows at once, where that is small and faster; None where it cannot, and ``read`` has to."""
+    longest: int = 0
+    """Bytes of its longest row, as far as that is known."""
 
-    def frames(self, columns: Sequence[str]) -> Iterator[tuple[int, pl.DataFrame]]:
-        """The rows as frames, each with the number of its first row."""
+    def frames(self, columns: Sequence[str]) -> Iterator[Rows]:
+        """The rows as frames of a few megabytes."""
         frame = self.whole(columns) if self.whole is not None else None
         if frame is not None:
-            yield self.row, frame
+            yield Rows(self.row, frame.height, frame)
             return
-        for batch in self.read(columns):
-            yield batch.row, pl.DataFrame(pl.from_arrow(batch.data))
+        yield from map(_framed, self.read(columns))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,19 +187,22 @@ def _shifted(task: Task, at: int, schema: pa.Schema, file: pa.Schema) -> Task:
     def read(columns: Sequence[str] | None) -> Iterator[Batch]:
         want = schema if columns is None else pa.schema([schema.field(c) for c in columns])
         have = None if columns is None else [c for c in columns if c in file.names] or file.names[:1]
-        for batch in task.read(have):
-            yield Batch(batch.row + at, rows.conform(batch.data, want))
+
+        def moved(batch: Batch) -> Batch:
+            return Batch(batch.row + at, rows.conform(batch.data, want))
+
+        yield from map(moved, task.read(have))  # a loop would hold each batch while the next one is read
 
     same = {f.name for f in file if schema.field(f.name).type.equals(f.type)}
 
     def whole(columns: Sequence[str]) -> pl.DataFrame | None:
         return task.whole(columns) if task.whole is not None and same.issuperset(columns) else None
 
-    return Task(task.file, task.row + at, task.rows, read, whole)
+    return Task(task.file, task.row + at, task.rows, read, whole, task.longest)
 
 
 def _open_file(path: Path, *, skip_bad_rows: bool, cached: bool) -> Table | CurateError:
-    if kind(path) == "jsonl" and cached and (found := _known_lines(path, skip_bad_rows)) is not None:
+    if kind(path) in ("jsonl", "json") and cached and (found := _known_lines(path, skip_bad_rows)) is not None:
         return _of_lines(path, found)
     reader = {"parquet": _parquet, "jsonl": _jsonl, "json": _json, "csv": _csv, "arrow": _arrow}[kind(path) or "jsonl"]
     try:
@@ -200,8 +238,9 @@ def _parquet(path: Path, skip_bad_rows: bool) -> Table:
         if n:
             piece = max(1, min(n, most, int(BATCH_BYTES * n / max(1, size))))
             # the size is that of pages: a text that many rows share lies there once, so many rows are never taken at once
-            whole = _group_frame(path, at, n, schema) if size <= WHOLE_BYTES and n <= 2 * PIECE_ROWS else None
-            tasks.append(Task(str(path), at, n, _group_reader(path, g, at, n, piece, schema), whole))
+            small = size <= WHOLE_BYTES and n <= 2 * PIECE_ROWS and (n > 1 or size < LONG)
+            whole = _group_frame(path, at, n, schema) if small else None
+            tasks.append(Task(str(path), at, n, _group_reader(path, g, at, n, piece, schema), whole, size // n))
         at += n
     if at != meta.num_rows:
         raise CurateError(f"{path} promises {meta.num_rows:,} rows in all and {at:,} in its row groups. Copy or download it again.")
@@ -231,9 +270,10 @@ def _group_reader(
             with pq.ParquetFile(path, pre_buffer=False, buffer_size=1 << 17) as file:
                 at = first
                 pieces = file.iter_batches(piece, row_groups=[group], columns=columns, use_threads=False)
-                for data in _gathered(rows.conform(p, want) for p in _checked(path, pieces, first)):
-                    yield Batch(at, data)
+                for data in _gathered(map(partial(rows.conform, schema=want), _checked(path, pieces, first))):
                     at += data.num_rows
+                    yield Batch(at - data.num_rows, data)
+                    del data
         except FAULTS as e:
             raise CurateError(
                 f"{path} cannot be read in row group {group}: {str(e).splitlines()[0].rstrip('.')}. Copy or download it again."
@@ -287,8 +327,9 @@ def _checked(path: Path, pieces: Iterator[pa.RecordBatch], row: int) -> Iterator
                 else f"damaged near row {row} ({str(e).splitlines()[0]})"
             )
             raise CurateError(f"{path} {what}. Write the file again, or leave it out.") from None
-        yield piece
         row += piece.num_rows
+        yield piece
+        del piece  # or it is in memory still while the next one is unpacked
 
 
 _NOT_UTF8: Final = re.compile(r"In column (\d+): Invalid: Invalid UTF8 sequence at string index (\d+)")
@@ -305,8 +346,9 @@ def _gathered(pieces: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for piece in pieces:
         held.append(piece)
         size += piece.nbytes
+        del piece
         if size >= BATCH_BYTES // 2:
-            yield pa.concat_batches(held) if len(held) > 1 else held[0]
+            yield pa.concat_batches(held) if len(held) > 1 else held.pop()
             held, size = [], 0
     if held:
         yield pa.concat_batches(held) if len(held) > 1 else held[0]
@@ -317,15 +359,20 @@ def _gathered(pieces: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def _jsonl(path: Path, skip_bad_rows: bool) -> Table:
     before = cache.identity(path)
-    index = rows.scan_lines(path, skip_bad_rows=skip_bad_rows)
+    return _indexed(path, rows.scan_lines(path, skip_bad_rows=skip_bad_rows), before, skip_bad_rows)
+
+
+def _indexed(path: Path, index: rows.Lines, before: str | None, skip_bad_rows: bool) -> Table:
+    """A file of lines or items as a table; where they lie is kept for the next time, unless the file changed meanwhile."""
     if before is not None and before == cache.identity(path):
         said = {"schema": base64.b64encode(index.schema.serialize().to_pybytes()).decode(), "rows": index.rows, "bad": index.bad}
+        said["array"] = index.array
         cache.store(_lines_key(before, skip_bad_rows), pl.DataFrame(index.blocks, schema=_BLOCK), meta=json.dumps(said))
     return _of_lines(path, index)
 
 
 _BLOCK: Final = {f.name: pl.Int64 for f in fields(rows.Block)}
-LINES_VERSION: Final = 1
+LINES_VERSION: Final = 2
 """Raised when the types or places of lines are found differently."""
 
 
@@ -343,29 +390,33 @@ def _known_lines(path: Path, skip_bad_rows: bool) -> rows.Lines | None:
         said = json.loads(found[1])
         schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(said["schema"])))
         blocks = tuple(rows.Block(*row) for row in found[0].select(list(_BLOCK)).iter_rows())
-        return rows.Lines(schema, int(said["rows"]), blocks, {int(k): str(v) for k, v in said["bad"].items()})
+        return rows.Lines(schema, int(said["rows"]), blocks, {int(k): str(v) for k, v in said["bad"].items()}, bool(said["array"]))
     except (ValueError, KeyError, TypeError, pa.ArrowException, pl.exceptions.PolarsError):
         return None
 
 
 def _of_lines(path: Path, index: rows.Lines) -> Table:
-    tasks = tuple(Task(str(path), b.row, b.rows, _line_reader(path, b, index.schema)) for b in index.blocks if b.rows)
+    tasks = tuple(Task(str(path), b.row, b.rows, _line_reader(path, b, index), longest=b.longest) for b in index.blocks if b.rows)
     bad = tuple(f"{path} line {n}: {why}" for n, why in index.bad.items())
     return Table(name=path.name, files=(path,), schema=index.schema, rows=index.rows, tasks=tasks, bad_lines=bad)
 
 
-def _line_reader(path: Path, block: rows.Block, schema: pa.Schema) -> Callable[[Sequence[str] | None], Iterator[Batch]]:
+def _line_reader(path: Path, block: rows.Block, index: rows.Lines) -> Callable[[Sequence[str] | None], Iterator[Batch]]:
     def read(columns: Sequence[str] | None) -> Iterator[Batch]:
-        want = schema if columns is None else pa.schema([schema.field(c) for c in columns])
+        want = index.schema if columns is None else pa.schema([index.schema.field(c) for c in columns])
         at = block.row
-        for items in rows.read_block(path, block):
-            yield Batch(at, rows.to_arrow(items, want))
-            at += len(items)
+        for data in rows.read_block(path, block, want, array=index.array):
+            at += data.num_rows
+            yield Batch(at - data.num_rows, data)
+            del data
 
     return read
 
 
 def _json(path: Path, skip_bad_rows: bool) -> Table:
+    before = cache.identity(path)
+    if rows.rough_size(path) >= rows.WHOLE_DOCUMENT and (index := rows.scan_array(path)) is not None:
+        return _indexed(path, index, before, skip_bad_rows)
     items = rows.read_json(path)
     if items is None:
         return _jsonl(path, skip_bad_rows)
@@ -388,7 +439,24 @@ def _in_memory(path: Path, items: list[dict[str, Any]], schema: pa.Schema) -> Ta
 
 def _csv(path: Path, skip_bad_rows: bool) -> Table:
     del skip_bad_rows
-    return replace(of_frame(path.name, rows.read_csv(path)), files=(path,))
+    if rows.rough_size(path) < rows.WHOLE_DOCUMENT or (found := rows.scan_csv(path)) is None:
+        return replace(of_frame(path.name, rows.read_csv(path)), files=(path,))
+    together = [found.blocks] if rows.packed(path) else [(b,) for b in found.blocks]
+    tasks = tuple(_record_task(path, found, blocks) for blocks in together)
+    return Table(name=path.name, files=(path,), schema=found.schema, rows=found.rows, tasks=tasks)
+
+
+def _record_task(path: Path, found: rows.Records, blocks: Sequence[rows.Block]) -> Task:
+    def read(columns: Sequence[str] | None) -> Iterator[Batch]:
+        want = found.schema if columns is None else pa.schema([found.schema.field(c) for c in columns])
+        at = blocks[0].row
+        for data in rows.read_records(path, found, blocks, want):
+            at += data.num_rows
+            yield Batch(at - data.num_rows, data)
+            del data
+
+    longest = max(b.longest for b in blocks)
+    return Task(str(path), blocks[0].row, sum(b.rows for b in blocks), read, longest=longest)
 
 
 def of_frame(name: str, frame: pl.DataFrame) -> Table:
@@ -496,9 +564,10 @@ def _record_reader(
         want = _plain(path, schema if columns is None else pa.schema([schema.field(c) for c in columns]))
         at = first
         try:
-            for data in _gathered(rows.conform(p, want) for p in _checked(path, pieces(columns), first)):
-                yield Batch(at, data)
+            for data in _gathered(map(partial(rows.conform, schema=want), _checked(path, pieces(columns), first))):
                 at += data.num_rows
+                yield Batch(at - data.num_rows, data)
+                del data
         except FAULTS as e:
             raise CurateError(f"{path} cannot be read from row {at} on: {str(e).splitlines()[0]}") from None
 

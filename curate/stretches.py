@@ -20,7 +20,7 @@ from typing import Any, Final, TypeVar
 
 import polars as pl
 
-from curate.sources import BATCH_BYTES, Table, Task
+from curate.sources import BATCH_BYTES, Rows, Table, Task
 
 STRETCH_BYTES: Final = 128 << 20
 """Stored bytes after which a stretch ends: a few seconds of work; a quarter of it is enough where a file ends."""
@@ -113,23 +113,33 @@ def _sizes(table: Table) -> Callable[[Task], float]:
     return lambda task: size[task.file] * task.rows / max(1, rows[task.file])
 
 
-def frames(tasks: Sequence[Task], columns: Sequence[str]) -> Iterator[tuple[int, pl.DataFrame]]:
-    """The rows of a bundle as frames of a few megabytes, each with the number of its first row."""
+def frames(tasks: Sequence[Task], columns: Sequence[str]) -> Iterator[Rows]:
+    """The rows of a bundle as frames of a few megabytes; small ones are put together."""
     if len(tasks) == 1:
         yield from tasks[0].frames(columns)
         return
-    held: list[pl.DataFrame] = []
-    first, size = 0, 0.0
+    held: list[Rows] = []
+    size = 0.0
     for task in tasks:
-        for row, frame in task.frames(columns):
-            first = first if held else row
-            held.append(frame)
-            size += frame.estimated_size()
+        for found in task.frames(columns):
+            large = found.frame.estimated_size() >= BATCH_BYTES // 2
+            if held and large:
+                yield _joined(held)
+                held, size = [], 0
+            held.append(found)
+            size += found.frame.estimated_size()
+            del found
             if size >= BATCH_BYTES // 2:
-                yield first, pl.concat(held, how="vertical_relaxed", rechunk=True)
+                yield held.pop() if large else _joined(held)
                 held, size = [], 0
     if held:
-        yield first, pl.concat(held, how="vertical_relaxed", rechunk=True)
+        yield _joined(held)
+
+
+def _joined(held: Sequence[Rows]) -> Rows:
+    rows = sum(r.rows for r in held)
+    frames = [r.frame.head(r.rows) for r in held]
+    return Rows(held[0].row, rows, pl.concat(frames, how="vertical_relaxed", rechunk=True))
 
 
 def streamed(work: Callable[[_In], Iterator[_Out]], tasks: Sequence[_In], *, workers: int | None = None) -> Iterator[_Out]:

@@ -12,6 +12,7 @@ from typing import Final
 import polars as pl
 
 from curate.errors import CurateError
+from curate.room import LONG, characters, memory
 
 NAMES: Final = ("think", "thinking", "thought", "reasoning")
 OPEN: Final = r"(?:<(?:think|thinking|thought|reasoning)>|<\|begin_of_thought\|>|\[THINK\])"
@@ -174,8 +175,10 @@ def split(trace: pl.Series, *, opened: pl.Series | None = None) -> pl.DataFrame:
     >>> split(pl.Series(["<think>a</think> b", "a </think>b", "b"])).rows()
     [('a', 'b'), ('a', 'b'), ('', 'b')]
     """
-    t = pl.col("t")
     before = pl.Series([False]).new_from_index(0, len(trace)) if opened is None else opened
+    if len(trace) > 1 and trace.null_count() == len(trace) - 1 and (trace.str.len_bytes()[0] or 0) >= LONG:
+        return _split_one(trace, bool(before[0]))
+    t = pl.col("t")
     frame = pl.DataFrame({"t": trace, "before": before}).with_columns(
         at=t.str.find_many(list(CLOSING)).list.max(), inside=t.str.contains(rf"^\s*{OPEN}") | pl.col("before")
     )
@@ -189,6 +192,29 @@ def split(trace: pl.Series, *, opened: pl.Series | None = None) -> pl.DataFrame:
         reasoning=inner.str.replace(rf"^\s*{OPEN}", "").str.strip_chars(),
         answer=answer.str.strip_chars(),
     )
+
+
+def _split_one(trace: pl.Series, before: bool) -> pl.DataFrame:
+    """``split`` of a long text with nothing but nulls behind it: cuts by numbers of characters known beforehand copy nothing."""
+    at = trace.str.find_many(list(CLOSING)).list.max()[0]
+    nothing = trace.str.slice(0, 0)
+    if at is not None:
+        n = characters(memory(trace, 0)[:at])
+        inner, answer = trace.str.slice(0, n), _behind(trace.str.slice(n), rf"\A{CLOSE}")
+    elif before or trace.str.contains(rf"^\s*{OPEN}")[0]:
+        inner, answer = trace, nothing
+    else:
+        inner, answer = nothing, trace
+    return pl.DataFrame({"reasoning": _stripped(_behind(inner, rf"^\s*{OPEN}")), "answer": _stripped(answer)})
+
+
+def _behind(text: pl.Series, beginning: str) -> pl.Series:
+    return text.str.slice(text.str.extract(beginning, 0).str.len_chars()[0] or 0)
+
+
+def _stripped(text: pl.Series) -> pl.Series:
+    text = _behind(text, r"^\s+")
+    return text.str.slice(0, text.str.len_chars()[0] - (text.str.extract(r"\s+\z", 0).str.len_chars()[0] or 0))
 
 
 def finish(values: pl.Series) -> pl.Series:

@@ -16,10 +16,11 @@ from typing import Any, Final, Literal, Protocol, runtime_checkable
 import numpy as np
 import polars as pl
 
-from curate import cache, chat
+from curate import cache, chat, room
 from curate.encoder import Encoder, find_tokenizer
 from curate.errors import CurateError, UsageError
 from curate.estimate import DEFAULT, FEATURES, Model, model
+from curate.room import Long
 
 Kind = Literal["sample", "trace"]
 Note = Callable[[str], None]
@@ -248,25 +249,26 @@ class ExactCounter:
         return out.with_columns(parts)
 
     def _part(self, texts: pl.Series, name: str) -> pl.Series:
-        counts = self.encoder.lengths(texts.fill_null("").to_list(), total=self._total)
+        counts = self.encoder.lengths([t or "" for t in room.texts(texts)], total=self._total)
         return pl.select(pl.when(texts.is_not_null()).then(pl.Series(counts)).alias(name)).to_series()
 
-    def _prefixes(self, texts: list[str], starts: list[int]) -> np.ndarray[Any, np.dtype[np.uint32]]:
+    def _prefixes(self, texts: list[str | Long], starts: list[int]) -> np.ndarray[Any, np.dtype[np.uint32]]:
         """Tokens before the trace; traces of one problem share the text, so each is counted once."""
         if not any(starts):
             return np.zeros(len(texts), np.uint32)
         where: dict[str, int] = {}
-        index = [where.setdefault(t[:s], len(where)) for t, s in zip(texts, starts, strict=True)]
+        heads = (t.head(s) if isinstance(t, Long) else t[:s] for t, s in zip(texts, starts, strict=True))
+        index = [where.setdefault(head, len(where)) for head in heads]
         counts = self.encoder.lengths(list(where), total=self._total)
         return counts[np.array(index, np.int64)] if index else counts
 
     def _texts(
         self, frame: pl.DataFrame, present: np.ndarray[Any, np.dtype[np.bool_]]
-    ) -> tuple[list[str], list[int], np.ndarray[Any, np.dtype[np.uint8]]]:
+    ) -> tuple[list[str | Long], list[int], np.ndarray[Any, np.dtype[np.uint8]]]:
         """The string of each present row, where its trace begins, and 1 where the template altered it."""
-        rows = frame.filter(pl.Series(present))
-        traces: list[str] = rows["trace"].to_list()
+        traces = [t for t, there in zip(room.texts(frame["trace"]), present, strict=True) if there and t is not None]
         zero = np.zeros(len(traces), np.uint8)
+        rows = frame.drop("trace").filter(pl.Series(present))
         turns = None if self.kind == "trace" else _turns(rows)
         if turns is None:
             return traces, [0] * len(traces), zero
@@ -274,23 +276,26 @@ class ExactCounter:
             if "context" in rows.columns and rows["context"].null_count() < rows.height:
                 raise no_template(self.name)
             return self._joined(rows["prompt"].to_list(), traces)
-        plain = self._plain(rows)
-        made = [self._sample(t, x, plain=p) for t, x, p in zip(turns, traces, plain, strict=True)]
-        return [m.text for m in made], [m.start for m in made], np.array([m.altered for m in made], np.uint8)
+        plain = self._plain(rows, holds_any(frame["trace"], self._renderer().tested).filter(pl.Series(present)))
+        starts = [0] * len(traces)
+        for i, (before, verbatim) in enumerate(zip(turns, plain, strict=True)):
+            made = self._sample(before, traces[i], plain=verbatim)
+            traces[i], starts[i], zero[i] = made.text, made.start, made.altered
+        return traces, starts, zero
 
     def _joined(
-        self, prompts: list[str | None], traces: list[str]
-    ) -> tuple[list[str], list[int], np.ndarray[Any, np.dtype[np.uint8]]]:
-        texts = [t if p is None else f"{p}\n{t}" for p, t in zip(prompts, traces, strict=True)]
+        self, prompts: list[str | None], traces: list[str | Long]
+    ) -> tuple[list[str | Long], list[int], np.ndarray[Any, np.dtype[np.uint8]]]:
+        texts = [t if p is None else _behind(f"{p}\n", t) for p, t in zip(prompts, traces, strict=True)]
         return texts, [0 if p is None else len(p) + 1 for p in prompts], np.zeros(len(texts), np.uint8)
 
-    def _sample(self, turns: list[chat.Turn] | None, trace: str, *, plain: bool) -> chat.Rendered:
+    def _sample(self, turns: list[chat.Turn] | None, trace: str | Long, *, plain: bool) -> chat.Rendered:
         if turns is None:
             return chat.Rendered(text=trace, start=0, altered=False)
         if len(turns) == 1 and turns[0][0] == "user":
             prompt = turns[0][1]
             if chat.rendered_already(prompt, control=self._template_control, opening=self._opening):
-                return chat.Rendered(text=prompt + trace, start=len(prompt), altered=False)
+                return chat.Rendered(text=_behind(prompt, trace), start=len(prompt), altered=False)
         return self._renderer().sample(turns, trace, plain=plain)
 
     def _renderer(self) -> chat.Renderer:
@@ -300,10 +305,9 @@ class ExactCounter:
         renderer: chat.Renderer = self._local.renderer
         return renderer
 
-    def _plain(self, rows: pl.DataFrame) -> list[bool]:
-        """False for a row that holds a string which the template tests for: it is rendered whole."""
+    def _plain(self, rows: pl.DataFrame, odd: pl.Series) -> list[bool]:
+        """False for a row whose trace (``odd``) or prompt holds a string which the template tests for: it is rendered whole."""
         tested = self._renderer().tested
-        odd = holds_any(rows["trace"], tested)
         before = pl.Series([None] * rows.height, dtype=pl.String)
         if "context" in rows.columns:
             before = rows.select(
@@ -312,6 +316,10 @@ class ExactCounter:
         elif "prompt" in rows.columns:
             before = rows["prompt"]
         return (~(odd | holds_any(before, [*tested, chat.OPEN, chat.CLOSE]))).to_list()
+
+
+def _behind(before: str, text: str | Long) -> str | Long:
+    return Long(before.encode(), *text.parts) if isinstance(text, Long) else before + text
 
 
 _RULES: Final = 1

@@ -16,6 +16,7 @@ from typing import Any, Final
 import polars as pl
 
 from curate.errors import CurateError
+from curate.room import Long, texts
 
 CLASSES: Final = (
     "passed",
@@ -78,10 +79,15 @@ def digest(problem: pl.Series, trace: pl.Series) -> pl.Series:
     '6229ee20792c9092dbc09ad356e4a0ea'
     """
 
-    def one(p: str | None, t: str | None) -> str | None:
-        return None if t is None else hashlib.blake2b(f"{p or ''}\0{t}".encode(), digest_size=16).hexdigest()
+    def one(p: str | None, t: str | Long | None) -> str | None:
+        if t is None:
+            return None
+        state = hashlib.blake2b(f"{p or ''}\0".encode(), digest_size=16)
+        for part in t.parts if isinstance(t, Long) else (t.encode(),):
+            state.update(part)
+        return state.hexdigest()
 
-    return pl.Series("digest", map(one, problem, trace), dtype=pl.String)
+    return pl.Series("digest", map(one, problem, texts(trace)), dtype=pl.String)
 
 
 def frame(verdicts: Iterable[Verdict]) -> pl.DataFrame:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import math
 import tempfile
@@ -12,11 +14,12 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import tests.laws.strategies  # noqa: F401 - the profile of the laws
-from curate import rows, sources
+from curate import arrays, records, rows, sources
 from curate.errors import CurateError
 
 WORD = st.text('ab é"\\\n\x00\u2028<>', max_size=5)
@@ -87,13 +90,68 @@ def test_the_cut_into_blocks_changes_nothing(records: list[dict[str, Any]], bloc
             rows.BLOCK_BYTES = before  # type: ignore[misc]
 
 
-@given(st.lists(RECORD, min_size=1, max_size=4))
-def test_a_document_and_its_lines_are_the_same_rows(records: list[dict[str, Any]]) -> None:
+@given(st.lists(RECORD, min_size=1, max_size=4), st.integers(1, 60))
+def test_a_document_and_its_lines_are_the_same_rows(records: list[dict[str, Any]], block: int) -> None:
     records = [{"id": i, **r} for i, r in enumerate(records)]
     with file("a.jsonl", "".join(json.dumps(r) + "\n" for r in records).encode()) as path:
         lines = read(path)
     with file("a.json", json.dumps(records, indent=1).encode()) as path:
         assert read(path) == lines
+        with item_by_item(block):
+            assert read(path) == lines
+            assert rows.scan_array(path) is not None
+
+
+@given(st.binary(max_size=40) | st.text('[]{},:"\\ a1\n', max_size=30).map(str.encode))
+def test_any_bytes_are_a_document_or_the_same_fault_item_by_item(data: bytes) -> None:
+    with file("a.json", b'[{"id": 1},' + data) as path:
+        whole = said(path)
+        with item_by_item(1):
+            assert said(path) == whole
+
+
+FIELD = st.sampled_from(["", "1", "2.5", "true", "False", "007", "x", "a b", "é", "1e3", " 1"]) | st.text('a",\n\r 1', max_size=4)
+
+
+@given(
+    st.lists(st.lists(FIELD, min_size=2, max_size=2), min_size=1, max_size=8), st.integers(1, 30), st.sampled_from(["\n", "\r\n"])
+)
+def test_records_in_parts_are_those_of_the_whole_file(table: list[list[str]], size: int, end: str) -> None:
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator=end).writerows([["a", "b"], *table])
+    same_in_parts(text.getvalue().encode(), size)
+
+
+@given(st.text('a,"\n\r1', max_size=30), st.integers(1, 12), st.booleans())
+def test_any_text_is_records_or_the_same_fault_in_parts(text: str, size: int, bom: bool) -> None:
+    same_in_parts(b"\xef\xbb\xbf" * bom + b"a,b\n1,2\n" + text.encode(), size)
+
+
+def same_in_parts(data: bytes, size: int) -> None:
+    with file("a.csv", data) as path:
+        whole = said(path)
+        with item_by_item(size), pytest.MonkeyPatch.context() as m:
+            m.setattr(records, "CHUNK", max(4, size))
+            assert said(path) == whole
+            m.setattr(rows, "HUGE", 1)
+            assert said(path) == whole
+
+
+def said(path: Path) -> list[dict[str, Any]] | str:
+    try:
+        return read(path)
+    except CurateError as e:
+        return str(e)
+
+
+@contextmanager
+def item_by_item(block: int) -> Iterator[None]:
+    """Arrays of any size are cut into items, read in small steps."""
+    with pytest.MonkeyPatch.context() as m:
+        m.setattr(rows, "WHOLE_DOCUMENT", 0)
+        m.setattr(rows, "BLOCK_BYTES", block)
+        m.setattr(arrays, "CHUNK", block)
+        yield
 
 
 @given(st.lists(RECORD, min_size=1, max_size=4), st.integers(0, 4))
