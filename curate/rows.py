@@ -707,6 +707,14 @@ def _narrowed(text: pl.Series, kinds: Kinds) -> Kinds:
     return frozenset(k for k in kinds if k in tests and tests[k](present))
 
 
+def _narrowed_behind(text: pl.Series, kinds: Kinds) -> Kinds:
+    """``_narrowed`` of all texts but the first."""
+    long = len(text) == 2 and (text.str.len_bytes()[1] or 0) >= LONG
+    if long and text.str.contains(r"[^-+.\w\s]|\w\s+\w")[1]:
+        return frozenset()  # no number, whatever it is
+    return _narrowed(text.slice(1), kinds)
+
+
 def _are_ints(text: pl.Series) -> bool:
     whole = text.cast(pl.Int64, strict=False)
     return whole.null_count() == 0 and bool((whole.cast(pl.String) == text).all())
@@ -752,17 +760,20 @@ def scan_csv(path: Path) -> Records | None:
         try:
             for part in records.parts(file, BLOCK_BYTES):
                 size = len(part)
-                with alone(size if size >= HUGE else 0):
+                # a long record gets the header before it as a record: a frame of one row is copied at every step
+                beside = int(size >= HUGE)
+                with alone(size * beside):
                     head = head or records.header(part).removeprefix(BOM)
-                    frame = _frame(part, b"" if offset == 0 else head)
+                    frame = _frame(part, head * (int(offset > 0) + beside))
                     del part
                     kinds = kinds or dict.fromkeys(frame.columns, UNKNOWN)
                     if list(kinds) != frame.columns:
                         return None
-                    kinds = {c: _narrowed(frame[c], k) for c, k in kinds.items()}
-                    rows = frame.height
+                    narrowed = _narrowed_behind if beside else _narrowed
+                    kinds = {c: narrowed(frame[c], k) for c, k in kinds.items()}
+                    rows = frame.height - beside
                     del frame
-                blocks.append(Block(offset, size, 0, n, rows, size if size >= HUGE else 0))
+                blocks.append(Block(offset, size, 0, n, rows, size * beside))
                 offset, n = offset + size, n + rows
         except (records.NoRecords, pl.exceptions.PolarsError, OSError, pa.ArrowException):
             return None
@@ -777,17 +788,17 @@ def read_records(path: Path, found: Records, blocks: Sequence[Block], schema: pa
             file.seek(blocks[0].offset)
         for block in blocks:
             with alone(block.longest):
-                # a long record alone gets the header before it as a record: a frame of one row is copied at every step
-                beside = int(block.rows == 1 and block.longest > 0)
+                beside = int(block.longest > 0)  # as in scan_csv
                 frame = _frame(_exactly(file, block.size), found.header * (int(block.offset > 0) + beside))
                 if frame.height != block.rows + beside:
                     raise CurateError(f"{path} changed while it was read. Run the command again when it is written.")
                 frame = frame.select(_as_kind(frame[c], found.kinds[c]) for c in schema.names)
-                done = [frame.to_arrow(compat_level=pl.CompatLevel.oldest()).slice(beside).combine_chunks()]
+                table = frame.to_arrow(compat_level=pl.CompatLevel.oldest())
                 del frame
-            for batch in done.pop().to_batches():
-                yield conform(batch, schema)
-                del batch
+                batches = (table.slice(1) if beside else table.combine_chunks()).to_batches()
+                del table
+            while batches:
+                yield conform(batches.pop(0), schema)
 
 
 def _exactly(file: BinaryIO, size: int) -> bytearray:
