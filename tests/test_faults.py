@@ -11,8 +11,10 @@ import hashlib
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -280,6 +282,63 @@ def test_a_folder_that_may_not_be_written_to_is_refused_before_any_work(tmp_path
     monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may write anywhere
     with pytest.raises(CurateError, match="may not be written to"):
         output.claim(tmp_path / "out", overwrite=False)
+
+
+CURATE = [sys.executable, "-P", "-c", "from curate.cli import main; main()"]
+HERE = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_a_disk_that_is_read_only(home: Path, tmp_path: Path, there: bool) -> None:
+    """A real one, mounted by bubblewrap: root may not write there either."""
+    locked = tmp_path / "locked"
+    options = ["--shortest", "--estimate", "chars/3.6", "-q", "--no-cache", "--max-tokens", "2000"]
+    locked.mkdir()
+    if there:
+        subprocess.run([*CURATE, "select", home / "source", *options, "-o", locked / "out"], check=True, env=HERE)
+    before = content(locked)
+    mounted = ["bwrap", "--dev-bind", "/", "/", "--ro-bind", str(locked), str(locked)]
+    if shutil.which("bwrap") is None or subprocess.run([*mounted, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("needs bubblewrap, which mounts the folder read-only")
+    again = [*CURATE, "select", home / "source", *options, "--overwrite", "-o", locked / "out"]
+    done = subprocess.run([*mounted, *again], capture_output=True, text=True, check=False, env=HERE)
+    assert done.returncode == 1
+    assert done.stderr.startswith("Error: ") and "may not be written to" in done.stderr and done.stderr.count("\n") == 1
+    assert content(locked) == before
+
+
+def test_a_verify_that_was_killed_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    source, out = tmp_path / "t.parquet", tmp_path / "v.parquet"
+    programs = [f"import time\ntime.sleep(0.1)\nprint(int(input()) * {2 + i % 3 // 2})" for i in range(60)]
+    rows = {
+        "id": [f"p{i}" for i in range(60)],
+        "generation": [f"<think>\n{i}\n</think>\n\n```python\n{p}\n```" for i, p in enumerate(programs)],
+        "official_tests": [[{"input": "2\n", "output": "4\n"}]] * 60,
+    }
+    pl.DataFrame(rows).write_parquet(source)
+    command = [*CURATE, "verify", source, "--isolation", "none", "--workers", "2", "-q", "-o"]
+    subprocess.run([*command, tmp_path / "calm.parquet"], check=True, env=HERE)
+    killed = subprocess.Popen([*command, out], env=HERE)
+    partial = out.with_name("v.parquet.partial")
+    until = time.monotonic() + 60
+    while time.monotonic() < until and not (partial.exists() and partial.read_bytes().count(b"\n") > 10):
+        time.sleep(0.02)
+    killed.kill()
+    killed.wait()
+    assert not out.exists()
+    kept = partial.read_bytes().count(b"\n") - 1  # the first line says by what options
+    assert 10 <= kept < 60
+    trace = "import json, sys; from curate import judging, judge_code; was = judging.judge\n"
+    trace += "def judge(tasks, **k):\n    tasks = list(tasks); print(len(tasks), file=sys.stderr); return was(iter(tasks), **k)\n"
+    trace += "judging.judge = judge; from curate.cli import main; main()"
+    again = [sys.executable, "-P", "-c", trace, *command[4:-1], "--resume", "-o", out]
+    done = subprocess.run(again, check=True, env=HERE, capture_output=True, text=True)
+    judged = [int(line) for line in done.stderr.split()]
+    assert 60 - kept - 1 <= sum(judged) <= 60 - kept  # one line may have been cut
+    want = pl.read_parquet(tmp_path / "calm.parquet").drop("seconds")
+    assert pl.read_parquet(out).drop("seconds").equals(want)
+    assert want["verdict"].cast(pl.String).value_counts().sort("count").rows() == [("wrong_answer", 20), ("passed", 40)]
+    assert not partial.exists()
 
 
 @pytest.mark.parametrize(
