@@ -212,30 +212,16 @@ def choose(ledger: pl.DataFrame, meta: Meta, rules: Rules) -> pl.DataFrame:
     return mark(ledger, rules, thinking_required(ledger, meta, rules, strict=True))
 
 
-def possible(ledger: pl.DataFrame, rules: Rules) -> pl.Series:
-    """Boolean: the trace may be kept, as far as a part of a ledger can tell; a superset of what ``mark`` keeps of the whole.
-
-    Where the best of a problem is kept, a trace that loses to another of the same part is out: whatever other parts hold, or problems
-    that turn out to be one, it loses still. Traces with and without thinking do not compete, since that is decided over all parts.
-    """
-    text = pl.col("tokens").is_not_null() & pl.col("problem").is_not_null() & _finished()
-    able = text & allowed(rules.passing) & ~_over(ledger, rules)
-    if rules.choose_first or rules.policy in ("all", "random"):
-        return ledger.select(possible=able)["possible"]
-    key = pl.when(able).then(_rank(rules))
-    best = key == key.min().over("problem", "thinking")
-    rows = ledger.with_columns(_at=pl.int_range(pl.len(), dtype=pl.UInt64))  # parts come in the order of their rows
-    return rows.select(possible=best.fill_null(False))["possible"]
-
-
 LEADERS: Final = 100_000
 """Problems of which the best trace so far is remembered: some tens of megabytes at most."""
 
 
 class Contest:
-    """Which traces of parts of a ledger may be kept, given the parts seen before, whatever their order. Many threads may ask at once.
+    """Which traces of a part of a ledger may be kept, as far as it and the parts seen before can tell, whatever their order.
 
-    A superset of what ``mark`` keeps of the whole, as ``possible`` is, that leaves out as well what loses to a trace of an earlier part.
+    A superset of what ``mark`` keeps of the whole. Where the best of a problem is kept, a trace that loses to another one is out:
+    whatever other parts hold, or problems that turn out to be one, it loses still. Traces with and without thinking do not compete,
+    since that is decided over all parts. Many threads may ask at once.
     """
 
     def __init__(self, rules: Rules) -> None:
@@ -243,14 +229,19 @@ class Contest:
         self.best: dict[tuple[str, bool], tuple[int, int, int, int]] = {}
 
     def possible(self, part: pl.DataFrame, source: int) -> pl.Series:
-        """Boolean, one for each row of a part, which is in the order of the rows of its source, the one of this number."""
-        able = possible(part, self.rules)
+        """Boolean, one for each row of a part of the source of this number."""
+        text = pl.col("tokens").is_not_null() & pl.col("problem").is_not_null() & _finished()
+        able = part.select(able=text & allowed(self.rules.passing) & ~_over(part, self.rules))["able"]
         if self.rules.choose_first or self.rules.policy in ("all", "random"):
             return able
         sign = {"first": 0, "shortest": 1, "longest": -1}[self.rules.policy]
-        rivals = part.with_row_index("at").filter(able).select("at", "problem", "thinking", "row", "item", length=body() * sign)
+        rivals = (
+            part.with_row_index("at")
+            .filter(able)
+            .select((body() * sign).alias("length"), "row", "item", "problem", "thinking", "at")
+        )
         losers = []
-        for at, problem, thinking, row, item, length in rivals.iter_rows():
+        for length, row, item, problem, thinking, at in rivals.sort("length", "row", "item").iter_rows():
             mine, name = (length, source, row, item), (problem, thinking)
             best = self.best.get(name)
             if best is not None and best < mine:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from curate.ledger import REASONS, SCHEMA, Meta
-from curate.selection import Contest, Rules, Thinking, mark, possible, summary, thinking_required
+from curate.selection import Contest, Rules, Thinking, mark, summary, thinking_required
 from tests.laws.strategies import Row, is_passing, is_usable, ledger, place, rows, rules
 
 Place = tuple[int, int, int]
@@ -164,7 +164,7 @@ def test_what_is_kept_was_possible_in_its_part_whatever_the_other_parts_hold(
     contest = Contest(rule)
     slices = [(s, part) for (s,), of in frame.group_by("source", maintain_order=True) for part in of.iter_slices(size)]
     rng.shuffle(slices)
-    parts = [part.with_columns(able=contest.possible(part, s) & possible(part, rule)) for s, part in slices]
+    parts = [part.with_columns(able=contest.possible(part, s)) for s, part in slices]
     if folded:  # two problems turn out to be one
         frame = frame.with_columns(problem=pl.col("problem").replace("B", "A"))
     kept = mark(frame, rule, thinking_required(frame, Meta(), rule)).filter(pl.col("reason").is_null())
@@ -179,10 +179,10 @@ def test_a_trace_that_loses_in_its_part_is_not_put_aside() -> None:
     part = pl.DataFrame(
         [same | {"row": r, "problem": p, "tokens": t, "thinking": h} for r, (p, t, h) in enumerate(three)], schema=SCHEMA
     )
-    assert possible(part, Rules(max_tokens=10)).to_list() == [False, True, True, True, False]
-    assert possible(part, Rules(max_tokens=10, policy="longest")).to_list() == [True, False, True, True, False]
-    assert possible(part, Rules(max_tokens=10, policy="all")).to_list() == [True, True, True, True, False]
-    assert possible(part, Rules(max_tokens=10, choose_first=True)).to_list() == [True, True, True, True, False]
+    assert Contest(Rules(max_tokens=10)).possible(part, 0).to_list() == [False, True, True, True, False]
+    assert Contest(Rules(max_tokens=10, policy="longest")).possible(part, 0).to_list() == [True, False, True, True, False]
+    assert Contest(Rules(max_tokens=10, policy="all")).possible(part, 0).to_list() == [True, True, True, True, False]
+    assert Contest(Rules(max_tokens=10, choose_first=True)).possible(part, 0).to_list() == [True, True, True, True, False]
 
 
 def test_a_trace_that_loses_to_an_earlier_part_is_not_put_aside() -> None:
