@@ -87,7 +87,10 @@ def files(data: bytes) -> None:
         path.write_bytes(data[1:])
         try:
             table = sources.open_table("a", [path], skip_bad_rows=True)
-            assert sum(found.rows for t in table.tasks for found in t.frames(table.schema.names)) == table.rows
+            if path.suffix == ".parquet":  # page by page: polars ends the process at some damaged pages, which no caller can catch
+                assert sum(batch.data.num_rows for t in table.tasks for batch in t.read(None)) == table.rows
+            else:
+                assert sum(found.rows for t in table.tasks for found in t.frames(table.schema.names)) == table.rows
         except CurateError as e:
             assert str(e)
 
