@@ -84,7 +84,7 @@ class Encoder:
         self._text = _read(path)
         self.sha256 = hashlib.sha256(self._text).hexdigest()
         self._added, self._cuttable = _added_tokens(self._text, path)
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._fast: Any = None
         self._slow: Any = None
         self._refused = False
@@ -165,7 +165,7 @@ class Encoder:
 
     def _open_fast(self, texts: Sequence[str | Long]) -> None:
         """Load the fast engine and pass it through the gate; on any difference stay with the reference, and say so."""
-        with self._lock:
+        with self._lock:  # to the end: a second thread would load a second engine
             if self._fast is not None or self._refused:
                 return
             room.trim()
@@ -176,16 +176,16 @@ class Encoder:
                     raise
                 self._refuse(f"refuses this tokenizer ({fault})")
                 return
-        key = f"{self.sha256} fastokens {importlib.metadata.version('fastokens')}"
-        if not self._seen(key):
-            if (why := self._difference(fast, texts)) is not None:
-                self._refuse(why)
-                return
-            self._remember(key)
-            self._slow = None
-        gc.collect()
-        room.trim()
-        self._fast, self.checked, self._grew = fast, True, 0
+            key = f"{self.sha256} fastokens {importlib.metadata.version('fastokens')}"
+            if not self._seen(key):
+                if (why := self._difference(fast, texts)) is not None:
+                    self._refuse(why)
+                    return
+                self._remember(key)
+                self._slow = None
+            gc.collect()
+            room.trim()
+            self._fast, self.checked, self._grew = fast, True, 0
 
     def _difference(self, fast: Any, texts: Sequence[str | Long]) -> str | None:
         """Where the ids of the two engines differ on the probes or on a sample of the user's rows; None if nowhere."""

@@ -357,13 +357,14 @@ def decided(
     progress: Progress | None = None,
 ) -> Iterator[Decided]:
     """Decide stretches here, in several threads; see ``Decider``."""
-    columns = source.layout.columns
+    columns, exact = source.layout.columns, how.counter.basis == "exact"
     reading = columns if keep is None else _kept_columns(source, keep)
     schema = pa.schema([source.table.schema.field(c) for c in reading])
 
     def work(item: tuple[int, tuple[Task, ...]]) -> Iterator[tuple[int, int, Part, pa.RecordBatch | None]]:
         place, bundle = item
-        for found in stretches.frames(bundle, reading):
+        read = stretches.frames(bundle, reading)
+        for found in itertools.chain.from_iterable(map(stretches.pieces, read)) if exact else read:
             numbers, rows = np.arange(found.row, found.row + found.rows, dtype=np.uint64), found.frame
             if chosen is not None:
                 lo, hi = np.searchsorted(chosen, [found.row, found.row + found.rows])
@@ -389,7 +390,10 @@ def decided(
     at = 0
     with contextlib.closing(_Aside(source, keep, number)) as aside:
         huge = any(t.longest >= HUGE for _, bundle in items for t in bundle)
-        for place, rows, part, kept in stretches.streamed(work, items, workers=1 if huge else None):
+        # The token engine takes two to three times as long where two threads ask it at once. Else one thread more than processors:
+        # each waits for its turn now and then.
+        workers = 1 if huge or exact else stretches.WORKERS + 1
+        for place, rows, part, kept in stretches.streamed(work, items, workers=workers):
             while at < place:
                 yield closed(at)
                 at += 1

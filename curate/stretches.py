@@ -29,8 +29,7 @@ BUNDLE_BYTES: Final = 2 << 20
 """Stored bytes after which a bundle ends: text unpacks to about four times that, one batch."""
 
 BUNDLE_TASKS: Final = 512
-WORKERS: Final = max(1, min(4, (os.cpu_count() or 1) + 1))
-"""One more than processors: a worker waits for its turn and for the disk now and then."""
+WORKERS: Final = max(1, min(4, os.cpu_count() or 1))
 AHEAD: Final = 1
 _END: Final = object()
 
@@ -134,6 +133,16 @@ def frames(tasks: Sequence[Task], columns: Sequence[str]) -> Iterator[Rows]:
                 held, size = [], 0
     if held:
         yield _joined(held)
+
+
+def pieces(found: Rows) -> Iterator[Rows]:
+    """The same rows in slices of about ``BATCH_BYTES``: what is made of their texts on the way is as small."""
+    size = max(1, int(found.rows * BATCH_BYTES / max(1, found.frame.estimated_size())))
+    if size >= found.rows:
+        yield found
+        return
+    for at in range(0, found.rows, size):
+        yield Rows(found.row + at, min(size, found.rows - at), found.frame.slice(at, size))
 
 
 def _joined(held: Sequence[Rows]) -> Rows:
