@@ -131,7 +131,9 @@ class Encoder:
         return counts
 
     def _count(self, part: list[str]) -> Lengths:
-        if (fast := self._fast) is not None:
+        with self._lock:  # a fresh engine may be on its way: the reference would take longer than that
+            fast = self._fast
+        if fast is not None:
             try:
                 return _flat(fast, part)[1]
             except BaseException as fault:  # a Rust panic is no Exception
