@@ -25,7 +25,7 @@ from curate.errors import CurateError
 from curate.layout import Columns, Layout
 from curate.ledger import SCHEMA, Meta
 from curate.room import HUGE, alone
-from curate.rows import as_arrow, as_numpy, conform
+from curate.rows import as_arrow, as_frame, as_numpy, conform
 from curate.settling import CROOKED, Raw, Tally, settle
 from curate.sources import BATCH_BYTES, Table, Task
 from curate.stretches import Stretch, cut
@@ -76,14 +76,14 @@ def open_source(table: Table, named: Columns, *, guess: bool = True, **known: An
 
 def schema_of(table: Table) -> pl.Schema:
     """The table's columns as polars has them."""
-    return pl.DataFrame(pl.from_arrow(pa.Table.from_batches([], table.schema))).schema
+    return as_frame(pa.Table.from_batches([], table.schema)).schema
 
 
 def _probe(table: Table) -> pl.DataFrame:
     flat = [f.name for f in table.schema if pa.types.is_nested(f.type)]
     for task in table.tasks if flat else ():
         for batch in task.read(flat):
-            return pl.DataFrame(pl.from_arrow(batch.data.slice(0, PROBE_ROWS)))
+            return as_frame(batch.data.slice(0, PROBE_ROWS))
     return pl.DataFrame()
 
 
@@ -494,7 +494,7 @@ def _within(chosen: Numbers, task: Task) -> bool:
 def _concat(parts: list[pl.DataFrame], source: Source, how: How) -> pl.DataFrame:
     if parts:
         return pl.concat(parts, how="diagonal_relaxed")
-    nothing = pl.DataFrame(pl.from_arrow(pa.Table.from_batches([], source.table.schema))).select(source.layout.columns)
+    nothing = as_frame(pa.Table.from_batches([], source.table.schema)).select(source.layout.columns)
     return decide(nothing, np.array([], dtype=np.uint64), source, how).ledger
 
 
@@ -554,7 +554,7 @@ def texts(source: Source, columns: Sequence[str] = (), *, rows: Numbers | None =
 
     def work(task: Task) -> Iterator[pl.DataFrame]:
         for batch in task.read(reading):
-            frame = pl.DataFrame(pl.from_arrow(batch.data))
+            frame = as_frame(batch.data)
             one = layout.traces(frame.select(source.layout.columns), source.layout)
             ident = values.problem_id(one["problem"]) if "problem" in one.columns else values.prompt_id(one["prompt"])
             named = one.select("row", "item", "prompt", "trace").with_columns(ident.alias("problem"))

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from curate import engine, ledger, locate, objects, presets, remote, sources, tokens
 from curate.errors import CurateError, UsageError
 from curate.layout import Columns
+from curate.rows import as_frame
 
 Note = Callable[[str], None]
 
@@ -261,6 +262,6 @@ def table_of(spec: str, request: Request) -> tuple[str, pl.DataFrame]:
         place = locate.Place(name=spec, files=tuple(remote.download(remote.resolve(spec))))
     table = sources.open_table(place.name, place.files)
     flat = [f.name for f in table.schema if not pa.types.is_nested(f.type)]
-    frames = [pl.DataFrame(pl.from_arrow(b.data)) for t in table.tasks for b in t.read(flat)]
-    empty = pl.DataFrame(pl.from_arrow(pa.Table.from_batches([], table.schema))).select(flat)
+    frames = [as_frame(b.data) for t in table.tasks for b in t.read(flat)]
+    empty = as_frame(pa.Table.from_batches([], table.schema)).select(flat)
     return spec, pl.concat([empty, *frames], how="vertical_relaxed")

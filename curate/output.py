@@ -32,7 +32,7 @@ from curate import formats, layout, survey
 from curate.engine import Progress, Source, copy
 from curate.errors import CurateError
 from curate.ledger import Meta, is_ledger, to_bytes
-from curate.rows import as_arrow, as_numpy, unify
+from curate.rows import as_arrow, as_frame, as_numpy, unify
 from curate.shards import WRITER, WRITERS, Shard, typed
 from curate.shards import ends as shard_ends
 from curate.stretches import Stretch
@@ -218,7 +218,7 @@ class Shape:
         mine = _rows(batch, rows)
         if self.style == "source":
             return self._own(source, kept, inverse, mine)
-        one = layout.traces(pl.DataFrame(pl.from_arrow(mine.select(source.layout.columns))), source.layout)
+        one = layout.traces(as_frame(mine.select(source.layout.columns)), source.layout)
         wanted = pl.DataFrame({"row": inverse.astype(np.uint32), "item": kept["item"]})
         one = wanted.join(one, on=["row", "item"], how="left", maintain_order="left")
         kept = kept.with_columns(name=pl.lit(self.names[number]))
@@ -235,7 +235,7 @@ class Shape:
         turns = next((c for c in ("messages", "conversations") if is_turns(source.layout.schema.get(c))), None)
         if turns is None or "messages" in source.layout.roles or kept.height == 0:
             return table
-        one = layout.traces(pl.DataFrame(pl.from_arrow(batch.select(source.layout.columns))), source.layout)
+        one = layout.traces(as_frame(batch.select(source.layout.columns)), source.layout)
         wanted = pl.DataFrame({"row": at.astype(np.uint32), "item": kept["item"]})
         trace = wanted.join(one, on=["row", "item"], how="left", maintain_order="left")["trace"]
         column, changed = formats.with_trace(table.column(turns), trace)

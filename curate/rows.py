@@ -8,12 +8,10 @@ by its number.
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import math
 import re
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
@@ -25,10 +23,9 @@ import orjson
 import polars as pl
 import pyarrow as pa
 
-from curate import records
 from curate.arrays import NoArray, items
 from curate.errors import CurateError
-from curate.room import HUGE, LONG, alone
+from curate.room import LONG, alone
 from curate.thinking import parts_text
 
 BLOCK_BYTES: Final = 8 << 20
@@ -124,7 +121,8 @@ def _line(file: BinaryIO) -> bytes | bytearray:
     return long
 
 
-def _whole(path: Path) -> bytes:
+def whole(path: Path) -> bytes:
+    """A document's bytes, unpacked; refused over ``MAX_DOCUMENT``."""
     size, parts = 0, []
     with open_bytes(path) as file:
         for line in _lines(path, file):
@@ -135,6 +133,14 @@ def _whole(path: Path) -> bytes:
                 )
             parts.append(line)
     return b"".join(parts)
+
+
+def exactly(file: BinaryIO, size: int) -> bytearray:
+    """So many bytes of a file, or what there is; never held twice."""
+    out = bytearray()
+    while len(out) < size and (more := file.read(min(_STEP, size - len(out)))):
+        out += more
+    return out
 
 
 def scan_lines(path: Path, *, skip_bad_rows: bool) -> Lines:
@@ -325,7 +331,7 @@ def read_block(path: Path, block: Block, schema: pa.Schema, *, array: bool = Fal
 
 def _parsed_together(file: BinaryIO, block: Block) -> list[dict[str, Any]] | None:
     """All items of a block at once, a third of the work; None where one needs the standard parser."""
-    data = _exactly(file, block.size).lstrip(BOM + b" \t\r\n,[")
+    data = exactly(file, block.size).lstrip(BOM + b" \t\r\n,[")
     try:
         found: list[dict[str, Any]] = orjson.loads(b"".join((b"[", data, b"]")))
     except ValueError:
@@ -580,6 +586,16 @@ def plain(dtype: pa.DataType) -> pa.DataType:
     return dtype
 
 
+def as_frame(data: pa.RecordBatch | pa.Table) -> pl.DataFrame:
+    """Arrow as a frame with the same names: polars calls a column without a name (the index that pandas writes) ``column_N``."""
+    names = data.schema.names
+    if "" not in names:
+        return pl.DataFrame(pl.from_arrow(data))
+    frame = pl.DataFrame(pl.from_arrow(data.rename_columns([str(i) for i in range(len(names))])))
+    frame.columns = names
+    return frame
+
+
 def as_arrow(numbers: np.ndarray[Any, Any]) -> pa.Array:
     """Numbers as Arrow, by way of polars: pyarrow's own way loads pandas wherever that is installed, a quarter of a second."""
     array: pa.Array = pl.Series(numbers).to_arrow()
@@ -626,7 +642,7 @@ def read_json(path: Path) -> list[dict[str, Any]] | None:
     """
     if _is_lines(path):
         return None
-    data = _whole(path).removeprefix(BOM)
+    data = whole(path).removeprefix(BOM)
     if not data.strip():
         return []
     try:
@@ -671,164 +687,3 @@ def _records(path: Path, value: Any) -> list[dict[str, Any]]:
 
 def rough_size(path: Path) -> int:
     return path.stat().st_size * (5 if packed(path) else 1)
-
-
-def read_csv(path: Path) -> pl.DataFrame:
-    """A CSV file with a header, held in memory as a whole. A column is numbers or truth values only if nothing is lost by it.
-
-    Text is text where one value is no number, and where numbers would lose something: ids such as 007.
-    """
-    data = _whole(path)
-    if not data.strip():
-        return pl.DataFrame()
-    try:
-        frame = pl.read_csv(io.BytesIO(data), infer_schema=False)
-    except pl.exceptions.PolarsError as e:
-        raise CurateError(f"{path} {_csv_fault(data, e)}") from None
-    check_names(path, (pa.field(c, pa.string()) for c in frame.columns))
-    return frame.with_columns(_typed(frame[c]) for c in frame.columns)
-
-
-Kinds = frozenset[str]
-UNKNOWN: Final[Kinds] = frozenset(("nothing", "int", "float", "bool"))
-"""What the texts of a column may all be, as long as none was seen."""
-
-
-def _typed(text: pl.Series) -> pl.Series:
-    return _as_kind(text, _narrowed(text, UNKNOWN))
-
-
-def _narrowed(text: pl.Series, kinds: Kinds) -> Kinds:
-    """What all texts seen may be, with some more of them: numbers and truth values only if nothing is lost by it."""
-    present = text.drop_nulls() if kinds else text
-    if not kinds or len(present) == 0:
-        return kinds
-    tests = {"int": _are_ints, "float": _are_floats, "bool": _are_bools}
-    return frozenset(k for k in kinds if k in tests and tests[k](present))
-
-
-def _narrowed_behind(text: pl.Series, kinds: Kinds) -> Kinds:
-    """``_narrowed`` of all texts but the first."""
-    long = len(text) == 2 and (text.str.len_bytes()[1] or 0) >= LONG
-    if long and text.str.contains(r"[^-+.\w\s]|\w\s+\w")[1]:
-        return frozenset()  # no number, whatever it is
-    return _narrowed(text.slice(1), kinds)
-
-
-def _are_ints(text: pl.Series) -> bool:
-    whole = text.cast(pl.Int64, strict=False)
-    return whole.null_count() == 0 and bool((whole.cast(pl.String) == text).all())
-
-
-def _are_floats(text: pl.Series) -> bool:
-    return not text.str.contains(r"^\s*[+-]?0\d").any() and text.cast(pl.Float64, strict=False).null_count() == 0
-
-
-def _are_bools(text: pl.Series) -> bool:
-    return bool((text.str.len_bytes() <= 5).all()) and bool(text.str.to_lowercase().is_in(["true", "false"]).all())
-
-
-def _as_kind(text: pl.Series, kinds: Kinds) -> pl.Series:
-    if not kinds or "nothing" in kinds:
-        return text
-    if "bool" in kinds:
-        return text.str.to_lowercase() == "true"
-    return text.cast(pl.Int64 if "int" in kinds else pl.Float64, strict=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Records:
-    """Where the records of a large CSV file lie, what its columns are, and its header."""
-
-    schema: pa.Schema
-    rows: int
-    blocks: tuple[Block, ...]
-    kinds: dict[str, Kinds]
-    header: bytes
-
-
-def scan_csv(path: Path) -> Records | None:
-    """Types and places of the records of a CSV file, read part by part.
-
-    None where ``read_csv`` has to read it as a whole, or to say what is wrong with it.
-    """
-    kinds: dict[str, Kinds] = {}
-    blocks: list[Block] = []
-    offset = n = 0
-    head = b""
-    with open_bytes(path) as file:
-        try:
-            for part in records.parts(file, BLOCK_BYTES):
-                size = len(part)
-                # a long record gets the header before it as a record: a frame of one row is copied at every step
-                beside = int(size >= HUGE)
-                with alone(size * beside):
-                    head = head or records.header(part).removeprefix(BOM)
-                    frame = _frame(part, head * (int(offset > 0) + beside))
-                    del part
-                    kinds = kinds or dict.fromkeys(frame.columns, UNKNOWN)
-                    if list(kinds) != frame.columns:
-                        return None
-                    narrowed = _narrowed_behind if beside else _narrowed
-                    kinds = {c: narrowed(frame[c], k) for c, k in kinds.items()}
-                    rows = frame.height - beside
-                    del frame
-                blocks.append(Block(offset, size, 0, n, rows, size * beside))
-                offset, n = offset + size, n + rows
-        except (records.NoRecords, pl.exceptions.PolarsError, OSError, pa.ArrowException):
-            return None
-    nothing = pl.DataFrame([_as_kind(pl.Series(c, [], pl.String), k) for c, k in kinds.items()])
-    return Records(nothing.to_arrow(compat_level=pl.CompatLevel.oldest()).schema, n, tuple(blocks), kinds, head) if n else None
-
-
-def read_records(path: Path, found: Records, blocks: Sequence[Block], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The records of some blocks, consecutive ones, as Arrow of these columns."""
-    with open_bytes(path) as file:
-        if blocks[0].offset:
-            file.seek(blocks[0].offset)
-        for block in blocks:
-            with alone(block.longest):
-                beside = int(block.longest > 0)  # as in scan_csv
-                frame = _frame(_exactly(file, block.size), found.header * (int(block.offset > 0) + beside))
-                if frame.height != block.rows + beside:
-                    raise CurateError(f"{path} changed while it was read. Run the command again when it is written.")
-                frame = frame.select(_as_kind(frame[c], found.kinds[c]) for c in schema.names)
-                table = frame.to_arrow(compat_level=pl.CompatLevel.oldest())
-                del frame
-                batches = (table.slice(1) if beside else table.combine_chunks()).to_batches()
-                del table
-            while batches:
-                yield conform(batches.pop(0), schema)
-
-
-def _exactly(file: BinaryIO, size: int) -> bytearray:
-    out = bytearray()
-    while len(out) < size and (more := file.read(min(_STEP, size - len(out)))):
-        out += more
-    return out
-
-
-def _frame(part: bytearray, head: bytes) -> pl.DataFrame:
-    data = b"".join((head, part))
-    part.clear()
-    return pl.read_csv(data, infer_schema=False)
-
-
-def _csv_fault(data: bytes, why: Exception) -> str:
-    try:
-        text = data.decode()
-    except UnicodeDecodeError as e:
-        line = data.count(b"\n", 0, e.start) + 1
-        return f"line {line}: the byte 0x{data[e.start]:02X} is not UTF-8. Save the file as UTF-8."
-    limit = csv.field_size_limit(sys.maxsize)
-    try:
-        reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-        width = len(next(reader, []))
-        for record in reader:
-            if record and len(record) != width:
-                return f"line {reader.line_num} has {len(record)} fields, the header has {width}. Mend the line."
-    except csv.Error as e:
-        return f"line {reader.line_num}: {e}. Mend the line."
-    finally:
-        csv.field_size_limit(limit)
-    return f"cannot be read as CSV: {str(why).strip().splitlines()[0]}."

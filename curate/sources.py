@@ -22,7 +22,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from curate import cache, rows
+from curate import cache, records, rows
 from curate.errors import CurateError
 from curate.room import LONG
 
@@ -69,7 +69,7 @@ def _framed(batch: Batch) -> Rows:
     data = batch.data
     if data.num_rows == 1 and data.nbytes >= LONG:
         data = pa.RecordBatch.from_arrays(list(map(_lengthened, data.columns)), schema=data.schema)
-    return Rows(batch.row, batch.data.num_rows, pl.DataFrame(pl.from_arrow(data)))
+    return Rows(batch.row, batch.data.num_rows, rows.as_frame(data))
 
 
 def _lengthened(column: pa.Array) -> pa.Array:
@@ -439,18 +439,18 @@ def _in_memory(path: Path, items: list[dict[str, Any]], schema: pa.Schema) -> Ta
 
 def _csv(path: Path, skip_bad_rows: bool) -> Table:
     del skip_bad_rows
-    if rows.rough_size(path) < rows.WHOLE_DOCUMENT or (found := rows.scan_csv(path)) is None:
-        return replace(of_frame(path.name, rows.read_csv(path)), files=(path,))
+    if rows.rough_size(path) < rows.WHOLE_DOCUMENT or (found := records.scan(path)) is None:
+        return replace(of_frame(path.name, records.read_whole(path)), files=(path,))
     together = [found.blocks] if rows.packed(path) else [(b,) for b in found.blocks]
     tasks = tuple(_record_task(path, found, blocks) for blocks in together)
     return Table(name=path.name, files=(path,), schema=found.schema, rows=found.rows, tasks=tasks)
 
 
-def _record_task(path: Path, found: rows.Records, blocks: Sequence[rows.Block]) -> Task:
+def _record_task(path: Path, found: records.Records, blocks: Sequence[rows.Block]) -> Task:
     def read(columns: Sequence[str] | None) -> Iterator[Batch]:
         want = found.schema if columns is None else pa.schema([found.schema.field(c) for c in columns])
         at = blocks[0].row
-        for data in rows.read_records(path, found, blocks, want):
+        for data in records.read(path, found, blocks, want):
             at += data.num_rows
             yield Batch(at - data.num_rows, data)
             del data

@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from curate import rows
 from tests.terminal import at, curate, facts, listed, texts
 
 T = ("--count", "trace", "--estimate", "chars/1")
@@ -342,3 +343,22 @@ def test_unicode_and_line_ends_are_kept_byte_for_byte(source: Path) -> None:
     facts("select", "u.parquet", *T, "--shortest", "-o", "out")
     assert texts(Path("out")) == bodies
     assert [t[0]["content"] for t in pl.read_parquet("out/data/*.parquet")["messages"]] == ["p\r\n", " q"]
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "json", "parquet"])
+def test_a_column_without_a_name_keeps_its_values(source: Path, ending: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The index that pandas writes; read as a whole and part by part, put aside on the way and read again."""
+    table = frame([("a", 50, True, 1), ("b", 60, True, 1)]).drop("messages")
+    table = table.with_columns(pl.Series("", [7, 8]), column_0=pl.Series([1, 2]))
+    lines = [json.dumps(r) for r in table.to_dicts()]
+    written = {"jsonl": "\n".join(lines), "json": f"[{','.join(lines)}]", "csv": table.write_csv()}
+    if ending == "parquet":
+        table.write_parquet("index.parquet")
+    else:
+        Path(f"index.{ending}").write_text(written[ending])
+    for document in (0, 16 << 20):
+        monkeypatch.setattr(rows, "WHOLE_DOCUMENT", document)
+        for _ in ("put aside", "from the cache"):
+            facts("select", f"index.{ending}", *T, "--shortest", "--format", "source", "-o", "out", "--overwrite")
+            kept = pl.read_parquet("out/data/*.parquet")
+            assert (kept[""].to_list(), kept["column_0"].to_list()) == ([7, 8], [1, 2])

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from curate import sources
+from curate import rows, sources
 from curate.errors import CurateError
 
 ROWS = pa.table({"id": [str(i) for i in range(10)], "text": [f"t{i}" for i in range(10)], "n": list(range(10))})
@@ -253,7 +253,11 @@ def test_two_columns_of_one_name(tmp_path: Path) -> None:
         ("a.json", b'[{"a": [{"x\\u0000": "y"}]}]'),
     ],
 )
-def test_a_name_with_the_character_nul_is_refused(tmp_path: Path, name: str, data: bytes) -> None:
+@pytest.mark.parametrize("large", [0, 16 << 20])
+def test_a_name_with_the_character_nul_is_refused(
+    tmp_path: Path, name: str, data: bytes, large: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows, "WHOLE_DOCUMENT", large)  # read part by part, or as a whole
     (tmp_path / name).write_bytes(data)
     with pytest.raises(CurateError, match="whose name holds the character NUL"):
         sources.open_table("a", [tmp_path / name])
