@@ -216,8 +216,8 @@ def _cut(one: pl.DataFrame, by_itself: pl.Series | None) -> dict[str, int]:
 class Keep:
     """Source rows to put aside while the ledger is filled, so that a choice among them needs no second reading of the source.
 
-    ``wanted`` marks the ledger rows of a batch of a source, given by its number, that may be chosen; ``columns`` are the columns of the source rows to keep (None: all);
-    ``folder`` gets one Arrow file a stretch. Costs a third of what reading zstd Parquet again costs, and disk for the rows kept: where
+    ``wanted`` marks the ledger rows of a batch of a source, given by its number, that may be chosen; ``columns`` are the columns of
+    the source rows to keep (None: all); ``folder`` gets one Arrow file a stretch. Costs a third of what reading zstd Parquet again costs, and disk for the rows kept: where
     less than ``ROOM`` is free, nothing is put aside.
     """
 
@@ -390,8 +390,8 @@ def decided(
     at = 0
     with contextlib.closing(_Aside(source, keep, number)) as aside:
         huge = any(t.longest >= HUGE for _, bundle in items for t in bundle)
-        # The token engine takes two to three times as long where two threads ask it at once. Else one thread more than processors:
-        # each waits for its turn now and then.
+        # An exact count gains nothing from a second thread, measured, and takes 200 MB more. Else one thread more than processors: each
+        # waits for its turn now and then.
         workers = 1 if huge or exact else stretches.WORKERS + 1
         for place, rows, part, kept in stretches.streamed(work, items, workers=workers):
             while at < place:

@@ -12,6 +12,7 @@ from typing import Any, Final
 from xml.sax.saxutils import escape
 
 from curate.charts import LIGHT
+from curate.plain import plural
 
 WIDTH, HEIGHT = 683, 340
 LEFT, RIGHT, TOP, BOTTOM = 52, 672, 56, 296
@@ -56,11 +57,12 @@ def svg(yielded: Mapping[str, Any], *, bound: int | None = None) -> str | None:
     def y(share: float) -> float:
         return BOTTOM - share * (BOTTOM - TOP)
 
-    noun = "problem" if total == 1 else "problems"
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" font-family="Liberation Sans" font-size="12">',
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="{LIGHT["paper"]}"/>',
-        _text(14, 24, f"Problems kept, of {total:,} {noun} with a passing trace", "ink", 'font-size="14" font-weight="bold"'),
+        _text(
+            14, 24, f"Problems kept, of {plural(total, 'problem')} with a passing trace", "ink", 'font-size="14" font-weight="bold"'
+        ),
     ]
     at = float(LEFT)
     for _, name, colour in series:

@@ -1,4 +1,4 @@
-"""Rows into Parquet files one after the other; where files and row groups end depends on the rows alone."""
+"""Rows into Parquet files, some at a time; where files and row groups end depends on the rows alone."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ import pyarrow.parquet as pq
 from curate.rows import as_numpy, conform
 
 SHARD_TOKENS: Final = 32 << 20
-"""Tokens of a shard, about 128 MB of text: a file that two may write and that loaders read side by side, far from a file a trace."""
+"""Tokens of a shard, about 128 MB of text: small enough for two to be written, and several to be read, side by side."""
+
 GROUP_BYTES: Final = 8 << 20
 """Arrow bytes of a row group: small enough to read in little memory, large enough to compress well."""
+
 WRITER: Final[dict[str, Any]] = {
     "compression": "zstd",
     "compression_level": 3,
     "use_content_defined_chunking": True,
     "write_page_index": True,
 }
-
-
 WRITERS: Final = 2
 """Shards written at a time, each by a thread that reads and one that compresses."""
 
@@ -64,9 +64,8 @@ class Shard:
         until = np.cumsum(row_bytes(table))
         at, before = 0, 0
         while at < table.num_rows:
-            n = (
-                int(np.searchsorted(until[at:], before + GROUP_BYTES - self.held_bytes)) + 1
-            )  # the row that fills a group belongs to it
+            room = GROUP_BYTES - self.held_bytes
+            n = int(np.searchsorted(until[at:], before + room)) + 1  # the row that fills a group belongs to it
             piece = table.slice(at, n)
             at += piece.num_rows
             self.held.append(piece)

@@ -287,6 +287,16 @@ def test_a_json_document_that_is_no_rows(tmp_path: Path, data: bytes) -> None:
         sources.open_table("a", [tmp_path / "a.json"])
 
 
+def test_a_fault_that_pyarrow_tells_in_bytes_that_are_no_text(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"id": ["a"], "generation": ["x"]}), path)
+    path.write_bytes(path.read_bytes().replace(b"\x18\x02id", b"\x18\x02\x89d"))
+    with pytest.raises(UnicodeDecodeError):
+        pq.read_metadata(path).schema.to_arrow_schema()
+    with pytest.raises(CurateError, match="is not a whole Parquet file"):
+        sources.open_table("a", [path])
+
+
 def test_nothing_in_any_file(tmp_path: Path) -> None:
     for name in ("a.jsonl", "b.csv", "c.json"):
         (tmp_path / name).write_bytes(b"")
